@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "base/one_shot.h"
+#include "client/remote_fs.h"
+#include "mux/session.h"
+#include "sandbar/target.h"
+
+namespace sandbar::client {
+
+struct ConnectionOptions {
+  std::string token;    ///< empty: none
+  std::string journal;  ///< persistent id of the client's journal; empty for a client that changes no files
+  base::Duration timeout = std::chrono::seconds(15);  ///< for connect, upgrade and hello together
+};
+
+/// A session with one agent and the services over it. Everything on the loop's thread.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  virtual mux::Session& session() = 0;
+  virtual RemoteFs& files() = 0;
+  [[nodiscard]] virtual const wire::Hello& agent() const = 0;
+  /// `lost` runs once when the connection ends by itself; later than every failed request's completion.
+  virtual void on_lost(base::Function<void(Error)> lost) = 0;
+};
+
+/// Destroying it gives up and releases everything, at any stage.
+class PendingConnection {
+ public:
+  virtual ~PendingConnection() = default;
+};
+
+/// Connects and exchanges hellos. Errors as net::connect's, and Errc::unsupported where the agent lacks a capability
+/// that every client needs. The error names the target, never the token. `done` never runs inside this call.
+std::unique_ptr<PendingConnection> open_connection(base::Loop& loop, const Target& target, ConnectionOptions options,
+                                                   base::OneShot<std::unique_ptr<Connection>> done);
+
+}  // namespace sandbar::client

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "base/bytes.h"
+#include "base/loop.h"
+#include "base/one_shot.h"
+#include "wire/messages.h"
+
+namespace sandbar::client {
+
+struct CallTag;
+using CallId = base::StrongId<CallTag>;
+
+struct CallOptions {
+  base::Duration timeout{0};  ///< 0: none
+};
+
+/// A typed answer: the reply's struct, its body, and the change number that covers it.
+template <class R>
+struct Answer {
+  R reply;
+  base::Bytes body;
+  wire::ChangeNumber change;
+};
+
+/// The files of a sandbox as the vfs sees them: requests out, answers in, in no order. The real one is RemoteFiles over
+/// a mux session; fakes::FakeRemote keeps a tree in memory. On the loop's thread.
+class RemoteFs {
+ public:
+  using AnyAnswer = Answer<wire::ReplyBody>;
+
+  virtual ~RemoteFs() = default;
+
+  /// Sends one request of the file service. `done` runs exactly once, never inside this call: with the answer, the
+  /// agent's error, Errc::timeout, Errc::cancelled or Errc::disconnected. The mutation number in `context` is given by
+  /// the implementation when `request` is a mutation (is_mutation()).
+  virtual CallId submit(wire::RequestContext context, wire::RequestBody request, base::Bytes body, CallOptions options,
+                        base::OneShot<AnyAnswer> done) = 0;
+  /// Gives up: `done` gets Errc::cancelled and the agent is told. Unknown ids are ignored.
+  virtual void cancel(CallId call) = 0;
+  /// The agent's hello: limits, identity, root.
+  [[nodiscard]] virtual const wire::Hello& agent() const = 0;
+
+  /// submit() with types: `done` gets an Answer<Req::Reply>; a reply of another kind is Errc::protocol.
+  template <class Req>
+  CallId call(wire::RequestContext context, Req request, base::Bytes body, CallOptions options,
+              base::OneShot<Answer<typename Req::Reply>> done) {
+    return submit(
+        std::move(context), wire::RequestBody(std::move(request)), std::move(body), options,
+        [done = std::move(done)](Result<AnyAnswer> any) mutable {
+          if (!any) return done(std::move(any).error());
+          auto* reply = std::get_if<typename Req::Reply>(&any->reply);
+          if (reply == nullptr)
+            return done(make_error(Errc::protocol, "read the reply", "it is of another kind than the request"));
+          done(Answer<typename Req::Reply>{std::move(*reply), std::move(any->body), any->change});
+        });
+  }
+};
+
+/// True for requests that change files and so are numbered in the journal: also Open with O_TRUNC, not locks or fsync.
+bool is_mutation(const wire::RequestBody& request);
+
+}  // namespace sandbar::client

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/loop.h"
+#include "base/one_shot.h"
+#include "mux/channel.h"
+#include "net/transport.h"
+#include "wire/messages.h"
+
+/// Requests, replies and byte streams over one transport. Heads of requests and replies are opaque here: what they
+/// mean is the services' affair. Everything on the loop's thread.
+namespace sandbar::mux {
+
+/// A request or a reply: a JSON head (wire/codec.h) and raw bytes.
+struct Message {
+  base::Bytes head;
+  base::Bytes body;
+};
+
+struct RequestOptions {
+  base::Duration timeout{0};  ///< 0: none. At its end the request fails with Errc::timeout and the peer gets a cancel
+};
+
+class SessionCore;
+
+/// Answers one incoming request, exactly once; destroyed unanswered, it answers Errc::internal. Movable; outlives its
+/// session harmlessly.
+class Responder {
+ public:
+  Responder() = default;
+  Responder(std::weak_ptr<SessionCore> core, wire::RequestId id);
+  Responder(Responder&&) noexcept;
+  Responder& operator=(Responder&&) noexcept;
+  Responder(const Responder&) = delete;
+  Responder& operator=(const Responder&) = delete;
+  ~Responder();
+
+  explicit operator bool() const noexcept { return static_cast<bool>(id_); }
+  void reply(Message message);
+  void fail(const Error& error);
+  /// `cancelled` runs once if the requester gives up before the answer (its deadline passed, or it cancelled); not
+  /// after an answer. The request must still be answered, as a rule with Errc::cancelled.
+  void on_cancel(base::Task cancelled);
+  /// True once the requester gave up or the session ended.
+  [[nodiscard]] bool cancelled() const;
+
+ private:
+  std::weak_ptr<SessionCore> core_;
+  wire::RequestId id_;
+};
+
+enum class Role { client, agent };
+
+struct SessionOptions {
+  Role role = Role::client;
+  wire::Hello hello;  ///< ours; limits are filled in by the session
+  base::Duration hello_timeout = std::chrono::seconds(10);
+  base::Duration ping_interval = std::chrono::seconds(4);
+  /// Nothing heard for so long: the peer is dead. Design: noticed within 15 s, a stall of 6 s disturbs nothing.
+  base::Duration dead_after = std::chrono::seconds(13);
+};
+
+struct SessionStats {
+  std::uint64_t frames_sent = 0, frames_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;  ///< of frames, headers included
+  std::uint64_t requests_sent = 0;
+  base::Duration round_trip{0};  ///< smoothed, from pings; 0 before the first
+};
+
+class Session {
+ public:
+  class Handler {
+   public:
+    virtual ~Handler() = default;
+    /// Hellos are exchanged. `peer_hello` lives as long as the session.
+    virtual void on_ready(const wire::Hello& peer_hello) = 0;
+    virtual void on_request(Message request, Responder responder) = 0;
+    /// Over, once; requests under way have failed with Errc::disconnected, channels were reset. The session may be
+    /// destroyed inside this call's loop turn by posting, not in the call.
+    virtual void on_closed(const Error& reason) = 0;
+  };
+
+  Session(base::Loop& loop, std::unique_ptr<net::Transport> transport, SessionOptions options, Handler& handler);
+  /// Ends without a word to the handler; requests under way fail with Errc::disconnected.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Sends a request; `done` runs exactly once, never inside this call. Before on_ready, and beyond the peer's limits,
+  /// requests wait here in order. After the end: Errc::disconnected.
+  wire::RequestId request(Message message, RequestOptions options, base::OneShot<Message> done);
+  /// `done` of that request fails with Errc::cancelled; the peer is told. Unknown ids are ignored.
+  void cancel(wire::RequestId request);
+
+  /// A new stream; its OPEN goes out before anything else that is sent on it. After the end of the session the channel
+  /// is born reset.
+  std::shared_ptr<Channel> open_channel();
+  /// The stream that the peer opened under this id, for the service that was told of it; null for an unknown id, or one
+  /// that was taken already.
+  std::shared_ptr<Channel> take_channel(wire::ChannelId id);
+
+  /// Sends a goodbye with the reason and ends; on_closed follows.
+  void close(const Error& reason);
+  [[nodiscard]] bool ready() const;
+  [[nodiscard]] const wire::Hello& peer_hello() const;
+  [[nodiscard]] SessionStats stats() const;
+  [[nodiscard]] std::string peer() const;
+
+ private:
+  std::shared_ptr<SessionCore> core_;
+};
+
+}  // namespace sandbar::mux

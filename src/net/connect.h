@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/one_shot.h"
+#include "net/transport.h"
+
+namespace sandbar::net {
+
+/// How to reach an agent.
+struct Endpoint {
+  enum class Kind { tcp, unix_socket, command };
+  Kind kind = Kind::tcp;
+  std::string host;        ///< tcp: name, IPv4, or IPv6 without brackets
+  std::uint16_t port = 0;  ///< tcp
+  std::string http_path = "/";
+  std::string socket_path;  ///< unix_socket
+  std::string command;      ///< command: run by /bin/sh -c; its stdin and stdout are the agent, its stderr is ours
+};
+
+struct ConnectOptions {
+  std::string token;  ///< sent as "Authorization: Bearer"; empty: none
+  std::string subprotocol = "sandbox-mux.v1";
+  base::Duration timeout = std::chrono::seconds(15);  ///< for all of it
+};
+
+/// A connect under way; destroying it gives up and releases all that it opened (descriptors, the child), at any stage.
+class PendingConnect {
+ public:
+  virtual ~PendingConnect() = default;
+};
+
+/// Resolves (off the loop's thread), connects (each address in turn), upgrades to a WebSocket. `done` gets:
+/// Errc::disconnected (nobody answers, name unknown, command ended: with what it said), Errc::unauthorized (HTTP 401 or
+/// 403), Errc::protocol (not a WebSocket, not our subprotocol), Errc::timeout. `done` never runs inside this call.
+/// The child of a `command` endpoint is its own process group; destroying the transport closes its pipes, and kills
+/// (TERM, then KILL after 2 s) and reaps it.
+std::unique_ptr<PendingConnect> connect(base::Loop& loop, const Endpoint& endpoint, const ConnectOptions& options,
+                                        base::OneShot<std::unique_ptr<Transport>> done);
+
+}  // namespace sandbar::net

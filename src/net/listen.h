@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "base/unique_fd.h"
+#include "net/transport.h"
+#include "sandbar/result.h"
+
+namespace sandbar::net {
+
+/// What an upgrading client showed; `token` is empty where it sent none.
+struct UpgradeRequest {
+  std::string token;  ///< of "Authorization: Bearer"
+  std::string path;
+  std::string peer;
+};
+
+struct ListenOptions {
+  std::string subprotocol = "sandbox-mux.v1";
+  /// False answers 401. Compares in constant time; on the loop's thread.
+  base::Function<bool(const UpgradeRequest&)> authorize;
+  /// An upgraded connection. On the loop's thread.
+  base::Function<void(std::unique_ptr<Transport>)> accepted;
+  /// From accept to the end of the upgrade; slower clients are closed.
+  base::Duration upgrade_timeout = std::chrono::seconds(10);
+  /// Connections that have not upgraded yet; further ones wait in the kernel's backlog.
+  std::size_t max_upgrading = 256;
+};
+
+/// Accepts WebSocket connections until destroyed. Out of descriptors, it pauses and goes on when some are free.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// "ws://127.0.0.1:40123", "unix:/run/a.sock": what a client's TARGET would be.
+  [[nodiscard]] virtual std::string url() const = 0;
+};
+
+/// `address`: "HOST:PORT" (port 0 picks one; IPv6 in brackets) or "unix:PATH" (mode 0600; a socket nobody listens on
+/// any more is replaced, a live one or another kind of file is an error; removed when the listener goes).
+Result<std::unique_ptr<Listener>> listen(base::Loop& loop, const std::string& address, ListenOptions options);
+/// On a socket that was opened, bound and is listening elsewhere.
+Result<std::unique_ptr<Listener>> listen_inherited(base::Loop& loop, base::UniqueFd socket, ListenOptions options);
+
+/// True where `address` ("HOST:PORT" or "unix:PATH") can be reached from this machine only.
+bool is_local_address(const std::string& address);
+
+/// The server side of one connection on a pair of descriptors (`sandboxd agent --stdio`); both become non-blocking.
+/// `accepted` runs once upgraded; `failed` when it does not come to that (end of input before a request, a bad
+/// upgrade). Token checks are the caller's, through options.authorize.
+class StdioServer {
+ public:
+  virtual ~StdioServer() = default;
+};
+std::unique_ptr<StdioServer> serve_stdio(base::Loop& loop, base::UniqueFd in, base::UniqueFd out, ListenOptions options,
+                                         base::Function<void(Error)> failed);
+
+}  // namespace sandbar::net
