@@ -13,10 +13,13 @@ namespace sandbar {
 ///
 ///   ws://HOST[:PORT][/HTTP-PATH][:/DIR]   an agent's address (wss:// is refused until TLS comes: Errc::unsupported)
 ///   unix:/PATH/TO/SOCKET[:/DIR]           an agent on this machine
-///   exec:COMMAND[:/DIR]                   a command whose stdin and stdout are an agent. The DIR suffix is the text
-///                                         after the last ":/" when that is neither followed by '/' nor by white space
+///   exec:COMMAND[:/DIR]                   a command whose stdin and stdout are an agent. The DIR suffix is what
+///                                         follows the last ":", when that is '/' and a text that neither begins with
+///                                         '/' nor holds white space; a last ":/" keeps a command that ends like one
 ///
-/// A sandbox's name or id needs a control plane, which this version does not have: Errc::unsupported.
+/// In the first two the directory begins at the first ":/" behind HOST or PATH. Doubled and last slashes of a
+/// directory are dropped. A sandbox's name or id needs a control plane, which this version does not have:
+/// Errc::unsupported.
 struct Target {
   enum class Kind { websocket, unix_socket, command };
 
