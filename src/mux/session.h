@@ -25,6 +25,9 @@ struct RequestOptions {
   base::Duration timeout{0};  ///< 0: none. At its end the request fails with Errc::timeout and the peer gets a cancel
 };
 
+/// Bytes of waiting replies; see Responder::backlog.
+constexpr std::size_t kReplyBacklog = 8 * 1024 * 1024;
+
 class SessionCore;
 
 /// Answers one incoming request, exactly once; destroyed unanswered, it answers Errc::internal. Movable; outlives its
@@ -47,6 +50,9 @@ class Responder {
   void on_cancel(base::Task cancelled);
   /// True once the requester gave up or the session ended.
   [[nodiscard]] bool cancelled() const;
+  /// Bytes of replies that wait in the session: above kReplyBacklog a service starts nothing that adds to them, and
+  /// goes on at Handler::on_drained, so that a client which asks and does not read cannot fill our memory.
+  [[nodiscard]] std::size_t backlog() const;
 
  private:
   std::weak_ptr<SessionCore> core_;
@@ -58,6 +64,8 @@ enum class Role { client, agent };
 struct SessionOptions {
   Role role = Role::client;
   wire::Hello hello;  ///< ours; limits are filled in by the session
+  /// The agent's: runs when the client's hello is there, before ours goes out; may complete ours, or refuse.
+  base::Function<Result<void>(const wire::Hello& theirs, wire::Hello& ours)> on_hello;
   base::Duration hello_timeout = std::chrono::seconds(10);
   base::Duration ping_interval = std::chrono::seconds(4);
   /// Nothing heard for so long: the peer is dead. Design: noticed within 15 s, a stall of 6 s disturbs nothing.
@@ -79,6 +87,8 @@ class Session {
     /// Hellos are exchanged. `peer_hello` lives as long as the session.
     virtual void on_ready(const wire::Hello& peer_hello) = 0;
     virtual void on_request(Message request, Responder responder) = 0;
+    /// The replies that wait are below kReplyBacklog again, having been above.
+    virtual void on_drained() {}
     /// Over, once; requests under way have failed with Errc::disconnected, channels were reset. The session may be
     /// destroyed inside this call's loop turn by posting, not in the call.
     virtual void on_closed(const Error& reason) = 0;
