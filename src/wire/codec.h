@@ -18,7 +18,8 @@ Result<Goodbye> decode_goodbye(base::BytesView head);
 
 /// {"code":"os","errno":2,"message":"..."}; a message beyond kMaxErrorText is cut, bytes that are not UTF-8 escaped.
 base::Bytes encode_error(const Error& error);
-Result<Error> decode_error(base::BytesView head);
+/// The peer's error, its text in `detail`. (Two errors of different standing: a Result cannot hold both.)
+Result<void> decode_error(base::BytesView head, Error& into);
 
 base::Bytes encode_credit(std::uint64_t bytes);
 Result<std::uint64_t> decode_credit(base::BytesView head);

@@ -31,12 +31,16 @@ constexpr std::size_t kChannelWindow = 1024 * 1024;
 constexpr unsigned kMaxJsonDepth = 8;
 /// Elements of one array in a head: object ids to release, groups, argv, environment.
 constexpr std::size_t kMaxArray = 8192;
+/// Fields of one object in a head, unknown ones included; the largest message has some 15.
+constexpr std::size_t kMaxFields = 64;
 /// Linux: NAME_MAX, PATH_MAX, XATTR_NAME_MAX, XATTR_SIZE_MAX, NGROUPS_MAX is 65536 but NFS and we stop earlier.
 constexpr std::size_t kMaxName = 255;
 constexpr std::size_t kMaxPath = 4096;
 constexpr std::size_t kMaxXattrName = 255;
 constexpr std::size_t kMaxXattrValue = 64 * 1024;
 constexpr std::size_t kMaxGroups = 1024;
+/// Short texts of a hello and a goodbye: software, capabilities, journal and agent ids, codes.
+constexpr std::size_t kMaxLabel = 255;
 /// A process' name as its client gives it.
 constexpr std::size_t kMaxProcessId = 64;
 /// An error's text.

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+
+// RapidJSON's own default is assert(), which a release build removes: what it guards would then be undefined. This is
+// the only place that includes its parser.
+#ifndef RAPIDJSON_ASSERT
+#define RAPIDJSON_ASSERT(condition) SANDBAR_ASSERT(condition)
+#endif
+#include <rapidjson/document.h>
+
+/// Private to src/wire: no RapidJSON type leaves this folder.
+namespace sandbar::wire::json {
+
+using Pool = rapidjson::MemoryPoolAllocator<>;
+using Value = rapidjson::GenericValue<rapidjson::UTF8<>, Pool>;
+
+inline base::BytesView text_of(const Value& string) { return {string.GetString(), string.GetStringLength()}; }
+
+/// A parsed head: one JSON object within the limits (depth, array elements, fields of an object, no name twice).
+/// Small heads, which is nearly all, are parsed without touching the heap.
+class Document {
+ public:
+  Document();
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+
+  /// Why `head` is not such an object; null when it is. Once. What it takes is a small multiple of head's size: it
+  /// stops at the first element that is too much, before the tree grows by it.
+  const char* parse(base::BytesView head);
+  [[nodiscard]] const Value& root() const { return document_; }
+
+ private:
+  // Uninitialized on purpose: 12 KiB of zeros for each request would cost more than parsing it.
+  alignas(16) std::array<char, 4096> value_space_;
+  alignas(16) std::array<char, 8192> stack_space_;
+  Pool values_;
+  Pool stack_;
+  rapidjson::GenericDocument<rapidjson::UTF8<>, Pool, Pool> document_;
+};
+
+}  // namespace sandbar::wire::json
