@@ -20,6 +20,7 @@ install(DIRECTORY include/sandbar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_
 
 configure_file(cmake/sandbarConfig.cmake.in sandbarConfig.cmake @ONLY)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/sandbarConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH SANDBAR_PC_TO_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 configure_file(cmake/sandbar.pc.in sandbar.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/sandbarConfig.cmake ${PROJECT_BINARY_DIR}/sandbarConfigVersion.cmake
         DESTINATION ${package_dir})
