@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent_session.h"
+
+#include <utility>
+#include <variant>
+
+#include "base/thread_check.h"
+#include "wire/codec.h"
+
+namespace sandbar::agent {
+namespace {
+
+void send(mux::Responder& responder, wire::ChangeNumber change, wire::ReplyBody body) {
+  responder.reply({wire::encode_reply({change, std::move(body)}), {}});
+}
+
+}  // namespace
+
+AgentSession::AgentSession(AgentServices& services, SessionKey key, std::unique_ptr<net::Transport> transport,
+                           std::optional<Error> refusal, base::Function<void(const Error&)> closed)
+    : services_(services), key_(key), refusal_(std::move(refusal)), closed_(std::move(closed)) {
+  SANDBAR_ON_LOOP(services_.loop);
+  mux::SessionOptions options;
+  options.role = mux::Role::agent;
+  options.hello = hello();
+  options.on_hello = [this](const wire::Hello& theirs, wire::Hello& ours) { return on_hello(theirs, ours); };
+  session_ = std::make_unique<mux::Session>(services_.loop, std::move(transport), std::move(options), *this);
+}
+
+AgentSession::~AgentSession() {
+  session_.reset();
+  services_.processes.session_over(key_);
+}
+
+wire::Hello AgentSession::hello() const {
+  wire::Hello hello;
+  hello.software = "sandbar " SANDBAR_VERSION;
+  hello.capabilities = {wire::kCapabilityFilesPosix, wire::kCapabilityProcess};
+  hello.agent = services_.agent;
+  hello.epoch = services_.epoch;
+  hello.root = services_.root.path();
+  hello.uid = services_.root.identities().uid();
+  hello.gid = services_.root.identities().gid();
+  return hello;
+}
+
+Result<void> AgentSession::on_hello(const wire::Hello& theirs, wire::Hello& ours) {
+  if (refusal_) return *refusal_;
+  journal_ = theirs.journal;
+  if (!journal_.empty()) ours.last_mutation = services_.journals.last_begun(journal_);
+  return {};
+}
+
+void AgentSession::on_ready(const wire::Hello&) {
+  files_ = std::make_unique<FileService>(
+      FileServiceContext{services_.loop, services_.root, services_.pool, services_.journals, journal_});
+}
+
+void AgentSession::on_request(mux::Message message, mux::Responder responder) {
+  auto request = wire::decode_request(message.head);
+  if (!request) return responder.fail(request.error());
+  if (is_file_request(request->body))
+    return files_->handle(std::move(*request), std::move(message.body), std::move(responder));
+  std::visit(
+      [&](auto& body) {
+        if constexpr (requires { handle(request->context, std::move(body), std::move(responder)); })
+          handle(request->context, std::move(body), std::move(responder));
+        else
+          responder.fail(
+              make_error(Errc::unsupported, wire::request_name(request->body), "not a service of this agent"));
+      },
+      request->body);
+}
+
+void AgentSession::on_closed(const Error& reason) {
+  files_.reset();
+  services_.processes.session_over(key_);
+  closed_(reason);
+}
+
+Result<void> AgentSession::check(const wire::RequestContext& context, wire::Spawn& request) const {
+  if (context.caller && context.caller->uid != services_.root.identities().uid())
+    return make_error(Errc::unsupported, "spawn",
+                      "this agent runs commands as its own user (uid " +
+                          std::to_string(services_.root.identities().uid()) + ") only");
+  if (!context.after) return {};
+  if (request.after) return make_error(Errc::invalid, "spawn", "it is to wait for two mutations");
+  request.after = wire::Spawn::After{journal_, context.after};
+  return {};
+}
+
+Result<ProcessChannels> AgentSession::take_channels(const wire::Spawn& request) {
+  ProcessChannels channels;
+  bool complete = true;
+  auto take = [&](wire::ChannelId id, std::shared_ptr<mux::Channel>& into) {
+    if (id) into = session_->take_channel(id);
+    complete = complete && (!id || into);
+  };
+  take(request.stdin_channel, channels.in);
+  take(request.stdout_channel, channels.out);
+  take(request.stderr_channel, channels.err);
+  if (complete) return channels;
+  Error error = make_error(Errc::invalid, "spawn", "a stream of it is not open, or has a use already");
+  channels.reset(error);
+  return error;
+}
+
+void AgentSession::handle(const wire::RequestContext& context, wire::Spawn request, mux::Responder responder) {
+  auto channels = take_channels(request);
+  if (!channels) return responder.fail(channels.error());
+  if (auto checked = check(context, request); !checked) {
+    channels->reset(checked.error());
+    return responder.fail(checked.error());
+  }
+  auto answer = std::make_shared<mux::Responder>(std::move(responder));
+  answer->on_cancel([&processes = services_.processes, id = request.id] { processes.cancel_spawn(id); });
+  services_.processes.spawn(key_, std::move(request), std::move(*channels),
+                            [answer, &root = services_.root](Result<wire::Spawn::Reply> reply) {
+                              if (reply)
+                                send(*answer, root.change(), *reply);
+                              else
+                                answer->fail(reply.error());
+                            });
+}
+
+void AgentSession::handle(const wire::RequestContext&, const wire::WaitProcess& request, mux::Responder responder) {
+  auto answer = std::make_shared<mux::Responder>(std::move(responder));
+  const WaitTicket ticket = services_.processes.wait(request.id, [answer](Result<wire::WaitProcess::Reply> reply) {
+    if (reply)
+      send(*answer, reply->change, *reply);
+    else
+      answer->fail(reply.error());
+  });
+  answer->on_cancel([&processes = services_.processes, ticket] { processes.cancel_wait(ticket); });
+}
+
+void AgentSession::handle(const wire::RequestContext&, const wire::SignalProcess& request, mux::Responder responder) {
+  if (auto done = services_.processes.signal(request.id, request.signal); !done) return responder.fail(done.error());
+  send(responder, services_.root.change(), wire::EmptyReply{});
+}
+
+}  // namespace sandbar::agent
