@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "sandbar/files.h"
+#include "sandbar/process.h"
+#include "sandbar/result.h"
+#include "sandbar/target.h"
+
+namespace sandbar {
+
+struct ClientOptions {
+  /// The agent's token; empty: none. Stays in memory, and is sent to this target only.
+  std::string token;
+  /// For connecting, the upgrade and the greeting together.
+  std::chrono::milliseconds connect_timeout{15'000};
+  /// For one exchange with the agent: a file operation, the start of a process, a signal. 0: none. Process::wait()
+  /// and Process::write() have no limit; a dead connection ends them within 15 s.
+  std::chrono::milliseconds request_timeout{60'000};
+};
+
+/// What an agent says of itself.
+struct AgentInfo {
+  std::string software;   ///< "sandbar 0.1.0"
+  std::string root;       ///< the served directory, as the sandbox names it
+  std::uint32_t uid = 0;  ///< the agent's identity, with which files are touched and processes run
+  std::uint32_t gid = 0;
+};
+
+/// A connection to one sandbox. Blocking and thread-safe: any number of threads may use it at once, and their requests
+/// share the connection without waiting for each other. It owns one thread, on which output sinks run.
+///
+///   auto target = sandbar::Target::parse("ws://127.0.0.1:40123:/src");
+///   auto client = sandbar::Client::connect(*target, {.token = token});
+///   if (!client) return report(client.error());
+///   auto text = client->files().read("/src/README.md");
+///
+/// Movable; a moved-from Client may only be destroyed or assigned to. The connection ends when the Client and all
+/// Files and Processes that came from it are gone. It is not renewed: once it is lost, all calls answer
+/// Errc::disconnected.
+class Client {
+ public:
+  /// Errc::disconnected (nobody answers there, the command ended), Errc::unauthorized (the token was refused),
+  /// Errc::timeout, Errc::protocol (something else answers there), Errc::unsupported (another version). The message
+  /// names the target.
+  static Result<Client> connect(const Target& target, const ClientOptions& options = {});
+
+  Client(Client&&) noexcept = default;
+  Client& operator=(Client&&) noexcept = default;
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client();
+
+  [[nodiscard]] Files files() const;
+  /// Returns when the process has started; its output may come to the sinks before that. Errc::os with the operation
+  /// "exec" when the command could not be executed (ENOENT: not found, EACCES: not executable), with another operation
+  /// when it did not come to that (a directory that is missing); Errc::invalid for options that can never be right;
+  /// Errc::limit for a command line or environment beyond about 190 KiB.
+  Result<Process> spawn(ProcessOptions options);
+
+  [[nodiscard]] const AgentInfo& agent() const;
+  [[nodiscard]] const Target& target() const;
+  /// False once the connection is lost.
+  [[nodiscard]] bool connected() const;
+
+ private:
+  explicit Client(std::shared_ptr<client::ClientCore> core);
+  std::shared_ptr<client::ClientCore> core_;
+};
+
+}  // namespace sandbar
