@@ -52,11 +52,11 @@ Result<std::string> AgentServer::listen(const std::string& address) {
   return listener_->url();
 }
 
-void AgentServer::serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(const Error&)> over) {
+void AgentServer::serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over) {
   SANDBAR_ON_LOOP(loop_);
   stdio_over_ = std::move(over);
   stdio_ = net::serve_stdio(loop_, std::move(in), std::move(out), listen_options(), [this](Error reason) {
-    if (auto told = std::exchange(stdio_over_, nullptr)) told(reason);
+    if (auto told = std::exchange(stdio_over_, nullptr)) told(std::move(reason));
   });
 }
 
@@ -79,7 +79,7 @@ void AgentServer::on_closed(SessionKey key, const Error& reason) {
   loop_.post([this, key, reason, alive = std::weak_ptr(alive_)] {
     if (alive.expired()) return;
     sessions_.erase(key);
-    if (auto told = std::exchange(stdio_over_, nullptr)) told(reason);
+    if (auto told = std::exchange(stdio_over_, nullptr)) told(Result<void>());
     check_shut_down();
   });
 }

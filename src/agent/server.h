@@ -38,8 +38,8 @@ class AgentServer {
 
   /// Returns the url for clients. Errors name the address.
   Result<std::string> listen(const std::string& address);
-  /// One session over a pair of descriptors; `over` runs once when it has ended, with the reason.
-  void serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(const Error&)> over);
+  /// One session over a pair of descriptors; `over` runs once when it has ended, with an error where none began.
+  void serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over);
   /// A client that was let in.
   void adopt(std::unique_ptr<net::Transport> transport);
 
@@ -63,7 +63,7 @@ class AgentServer {
   std::map<SessionKey, std::unique_ptr<AgentSession>> sessions_;
   std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<net::StdioServer> stdio_;
-  base::Function<void(const Error&)> stdio_over_;
+  base::Function<void(Result<void>)> stdio_over_;
   bool processes_over_ = false;
   base::Task shut_down_done_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandboxd_agent.h"
+
+#include <ostream>
+
+#include "agent/server.h"
+#include "base/log.h"
+#include "cli/json.h"
+#include "cli/output.h"
+#include "client/token.h"
+#include "net/asio_loop.h"
+#include "server_process.h"
+
+namespace sandbar::tools {
+namespace {
+
+constexpr const char* kProgram = "sandboxd";
+
+int fail(cli::Io io, const Error& error) {
+  cli::print_error(io.err, kProgram, error);
+  return 1;
+}
+
+std::optional<int> check_usage(const cli::App& app, const AgentArguments& arguments, cli::Io io) {
+  if (!arguments.root) return app.usage_error(io, "--root DIR is missing: which directory to serve");
+  if (!arguments.listen && !arguments.stdio) return app.usage_error(io, "--listen ADDR or --stdio is missing");
+  if (arguments.listen && arguments.stdio) return app.usage_error(io, "--listen and --stdio exclude each other");
+  if (arguments.no_auth && arguments.token_file)
+    return app.usage_error(io, "--no-auth and --token-file exclude each other");
+  return std::nullopt;
+}
+
+/// The token to ask clients for; empty: none. An agent that anybody could reach and use is not started.
+Result<std::string> choose_token(const AgentArguments& arguments) {
+  if (!arguments.no_auth) {
+    auto token = client::find_token(arguments.token_file.value_or(""));
+    if (!token || !token->empty() || arguments.stdio) return token;
+    return make_error(Errc::invalid, "start the agent",
+                      "there is no token that clients must show; give --token-file FILE or set SANDBOX_TOKEN, or give "
+                      "--no-auth for an address that only this machine reaches");
+  }
+  if (!arguments.listen || net::is_local_address(*arguments.listen)) return std::string();
+  return make_error(Errc::invalid, "start the agent",
+                    "--no-auth would open " + *arguments.listen +
+                        " to everybody who reaches it; listen on 127.0.0.1:PORT or unix:PATH, or give --token-file");
+}
+
+Result<agent::State> open_state(const AgentArguments& arguments) {
+  return arguments.state ? agent::State::open(*arguments.state) : agent::State::temporary();
+}
+
+/// The running agent: from the ready line, or from the start of the session, to the end.
+class AgentRun {
+ public:
+  AgentRun(net::AsioLoop& loop, agent::Root& root, const agent::State& state, agent::ServerOptions options,
+           StopSignals& signals)
+      : loop_(loop), root_(root), server_(loop, root, state, std::move(options)) {
+    signals.on_stop(loop, [this] { stop(agent::kShutDownGrace); });
+    signals.on_child(loop, [this] { server_.reap_orphans(); });
+  }
+
+  int listen(const std::string& address, cli::Io io) {
+    auto url = server_.listen(address);
+    if (!url) return fail(io, url.error());
+    cli::JsonObject ready;
+    ready.field("ready", true).field("url", *url).field("root", root_.path());
+    io.out << ready.text() << '\n' << std::flush;
+    if (!io.out) return fail(io, make_error(Errc::invalid, "print the ready line", "stdout does not take it"));
+    loop_.run();
+    return 0;
+  }
+
+  int serve_stdio(StdioPair stdio, cli::Io io) {
+    int code = 0;
+    server_.serve_stdio(std::move(stdio.in), std::move(stdio.out), [&, this](Result<void> ended) {
+      if (!ended) code = fail(io, ended.error());
+      stop(agent::kHangUpGrace);
+    });
+    loop_.run();
+    return code;
+  }
+
+ private:
+  /// The second request to stop does not wait for anybody.
+  void stop(base::Duration grace) {
+    if (std::exchange(stopping_, true)) return loop_.stop();
+    server_.shut_down(grace, [this] { loop_.stop(); });
+  }
+
+  net::AsioLoop& loop_;
+  agent::Root& root_;
+  agent::AgentServer server_;
+  bool stopping_ = false;
+};
+
+}  // namespace
+
+void declare_agent(cli::App& app, AgentArguments& into) {
+  app.option("--root", into.root, "DIR", "the directory to serve; its clients reach no file outside")
+      .option("--listen", into.listen, "ADDR", "HOST:PORT (port 0 picks a free one) or unix:PATH")
+      .flag("--stdio", into.stdio, "serve one client on stdin and stdout instead")
+      .option("--state", into.state, "DIR", "keeps who this agent is across its starts; made when missing")
+      .option("--token-file", into.token_file, "FILE", "holds the token that clients must show (else SANDBOX_TOKEN)")
+      .flag("--no-auth", into.no_auth, "ask for no token: only on loopback addresses, Unix sockets and stdio");
+  app.section("Exit codes",
+              "0 after SIGTERM, SIGINT or SIGHUP, and when the client of --stdio has gone; 1 failed; 2 usage.");
+}
+
+int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) {
+  if (const auto code = check_usage(app, arguments, io)) return *code;
+  base::set_log_program(kProgram);
+  fill_standard_descriptors();
+  auto token = choose_token(arguments);
+  forget_token_in_environment();
+  if (!token) return fail(io, token.error());
+
+  agent::ServerOptions options;
+  options.token = std::move(*token);
+  options.processes.defaults = raise_limits();
+  options.processes.reap_orphans = is_init();
+  auto root = agent::Root::open(*arguments.root);
+  if (!root) return fail(io, root.error());
+  auto state = open_state(arguments);
+  if (!state) return fail(io, state.error());
+
+  net::AsioLoop loop;
+  StopSignals signals;  // before there are threads: they inherit the mask
+  AgentRun run(loop, **root, *state, std::move(options), signals);
+  return arguments.stdio ? run.serve_stdio(take_stdio(), io) : run.listen(*arguments.listen, io);
+}
+
+}  // namespace sandbar::tools
