@@ -4,12 +4,17 @@
 #include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
+#include <cstring>
+
+#include "base/text.h"
 #include "wire/limits.h"
 
 namespace sandbar::wire::json {
 namespace {
 
 using Size = rapidjson::SizeType;
+
+constexpr const char* kNotJson = "it is not JSON in UTF-8";
 
 /// Between the parser and the document: stops the parser at a bound, before the document grows.
 template <class To>
@@ -27,12 +32,14 @@ class Guard {
   bool Uint64(std::uint64_t u) { return value() && to_.Uint64(u); }
   bool Double(double d) { return value() && to_.Double(d); }
   bool RawNumber(const char* text, Size size, bool copy) { return value() && to_.RawNumber(text, size, copy); }
-  bool String(const char* text, Size size, bool copy) { return value() && to_.String(text, size, copy); }
+  bool String(const char* text, Size size, bool copy) {
+    return value() && utf8(text, size) && to_.String(text, size, copy);
+  }
   bool StartArray() { return value() && enter(kMaxArray, "an array has too many elements") && to_.StartArray(); }
   bool EndArray(Size count) { return leave() && to_.EndArray(count); }
   bool StartObject() { return value() && enter(kMaxFields, "an object has too many fields") && to_.StartObject(); }
   bool EndObject(Size count) { return leave() && to_.EndObject(count); }
-  bool Key(const char* text, Size size, bool copy) { return to_.Key(text, size, copy); }
+  bool Key(const char* text, Size size, bool copy) { return utf8(text, size) && to_.Key(text, size, copy); }
 
  private:
   struct Level {
@@ -41,12 +48,23 @@ class Guard {
     const char* too_many;
   };
 
-  /// Counts a value in the array or object that it is in.
+  /// Counts a value, and in the array or object that it is in.
   bool value() {
+    if (++values_ > kMaxValues) {
+      fault_ = "it has too many values";
+      return false;
+    }
     if (depth_ == 0) return true;
     Level& level = levels_[depth_ - 1];
     if (++level.count <= level.most) return true;
     fault_ = level.too_many;
+    return false;
+  }
+  /// RapidJSON 1.1.0 takes the escape of a lone low surrogate and makes bytes of it that are not UTF-8; all surrogates
+  /// begin with 0xED.
+  bool utf8(const char* text, Size size) {
+    if (std::memchr(text, 0xED, size) == nullptr || base::is_utf8({text, size})) return true;
+    fault_ = kNotJson;
     return false;
   }
   bool enter(std::size_t most, const char* too_many) {
@@ -64,6 +82,7 @@ class Guard {
 
   To& to_;
   const char* fault_ = nullptr;
+  std::size_t values_ = 0;
   unsigned depth_ = 0;
   std::array<Level, kMaxJsonDepth> levels_;
 };
@@ -91,22 +110,19 @@ constexpr std::size_t kStackStart = 1024;
 
 }  // namespace
 
-Document::Document()
-    : values_(value_space_.data(), value_space_.size()),
-      stack_(stack_space_.data(), stack_space_.size()),
-      document_(&values_, kStackStart, &stack_) {}
+Document::Document() : values_(value_space_.data(), value_space_.size()), document_(&values_, kStackStart, &stack_) {}
 
 const char* Document::parse(base::BytesView head) {
   if (head.size() > kMaxHead) return "it is too long";
   const char* fault = nullptr;
   auto generate = [&](auto& document) {
     rapidjson::MemoryStream stream(head.data(), head.size());
-    rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, Pool> reader(&stack_);
+    rapidjson::Reader reader(&stack_);
     Guard guard(document);
     reader.Parse<kParseFlags>(stream, guard);
     // A zero byte is the end for RapidJSON, so what comes behind one was not looked at.
     if (reader.HasParseError() || stream.Tell() != head.size())
-      fault = guard.fault() != nullptr ? guard.fault() : "it is not JSON in UTF-8";
+      fault = guard.fault() != nullptr ? guard.fault() : kNotJson;
     return !reader.HasParseError();
   };
   document_.Populate(generate);

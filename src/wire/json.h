@@ -23,7 +23,7 @@ using Value = rapidjson::GenericValue<rapidjson::UTF8<>, Pool>;
 inline base::BytesView text_of(const Value& string) { return {string.GetString(), string.GetStringLength()}; }
 
 /// A parsed head: one JSON object within the limits (depth, array elements, fields of an object, no name twice).
-/// Small heads, which is nearly all, are parsed without touching the heap.
+/// Of small heads, which is nearly all, the tree lies in the object itself.
 class Document {
  public:
   Document();
@@ -34,14 +34,16 @@ class Document {
   /// stops at the first element that is too much, before the tree grows by it.
   const char* parse(base::BytesView head);
   [[nodiscard]] const Value& root() const { return document_; }
+  /// Bytes of memory that the tree has taken, its own included.
+  [[nodiscard]] std::size_t capacity() const { return values_.Capacity(); }
 
  private:
-  // Uninitialized on purpose: 12 KiB of zeros for each request would cost more than parsing it.
+  // Uninitialized on purpose: 4 KiB of zeros for each request would cost as much as parsing it.
   alignas(16) std::array<char, 4096> value_space_;
-  alignas(16) std::array<char, 8192> stack_space_;
   Pool values_;
-  Pool stack_;
-  rapidjson::GenericDocument<rapidjson::UTF8<>, Pool, Pool> document_;
+  // Not a pool: one never gives back what a stack that grows leaves behind.
+  rapidjson::CrtAllocator stack_;
+  rapidjson::GenericDocument<rapidjson::UTF8<>, Pool> document_;
 };
 
 }  // namespace sandbar::wire::json

@@ -39,6 +39,8 @@ constexpr std::size_t kMaxPath = 4096;
 constexpr std::size_t kMaxXattrName = 255;
 constexpr std::size_t kMaxXattrValue = 64 * 1024;
 constexpr std::size_t kMaxGroups = 1024;
+/// Values in a head altogether: what bounds the memory that reading one takes. An argv and an environment fit.
+constexpr std::size_t kMaxValues = 4 * kMaxArray;
 /// Short texts of a hello and a goodbye: software, capabilities, journal and agent ids, codes.
 constexpr std::size_t kMaxLabel = 255;
 /// A process' name as its client gives it.
