@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extended attributes.
+#include <cerrno>
+
+#include "base/thread_check.h"
+#include "vfs/remote_file_system.h"
+#include "wire/limits.h"
+
+namespace sandbar::vfs {
+namespace {
+
+/// On the root this prefix is ours: it says to other programs what is mounted here, which the sandbox must not be
+/// able to forge. Not listed, so that `cp -a` and `rsync -X` do not try to copy it.
+constexpr base::BytesView kOwnPrefix = "user.sandbar.";
+constexpr base::BytesView kTarget = "user.sandbar.target";
+constexpr base::BytesView kTokenFile = "user.sandbar.token-file";
+/// The kernel asks for this one before each write, to know whether to clear file capabilities.
+constexpr base::BytesView kCapability = "security.capability";
+
+constexpr auto kNothing = [](auto&&) { return Result<void>{}; };
+
+bool is_own(NodeId node, base::BytesView name) { return node == kRootNode && name.starts_with(kOwnPrefix); }
+
+/// xattr(7): an empty name and a name that is too long are ERANGE.
+int check_xattr_name(base::BytesView name) {
+  if (name.empty() || name.size() > wire::kMaxXattrName) return ERANGE;
+  return name.find('\0') != name.npos ? EINVAL : 0;
+}
+
+base::Bytes without_own(base::Bytes names) {
+  base::Bytes kept;
+  for (std::size_t start = 0; start < names.size();) {
+    const std::size_t zero = names.find('\0', start);
+    const std::size_t end = zero == names.npos ? names.size() : zero + 1;
+    const base::BytesView name = base::BytesView(names).substr(start, end - start);
+    if (!name.starts_with(kOwnPrefix)) kept += name;
+    start = end;
+  }
+  return kept;
+}
+
+}  // namespace
+
+OperationId RemoteFileSystem::get_xattr(const Caller& caller, NodeId id, base::Bytes name, Done<base::Bytes> done) {
+  SANDBAR_ON_LOOP(loop_);
+  const Node* node = inodes_.find(id);
+  if (node == nullptr) return refuse(std::move(done), ESTALE, "getxattr");
+  if (const int error = check_xattr_name(name)) return refuse(std::move(done), error, "getxattr");
+  if (is_own(id, name)) {
+    if (name == kTarget) return answer<base::Bytes>(std::move(done), options_.target);
+    if (name == kTokenFile && !options_.token_file.empty())
+      return answer<base::Bytes>(std::move(done), options_.token_file);
+    return refuse(std::move(done), ENODATA, "getxattr");
+  }
+  if (name == kCapability && !node->attributes.has_xattrs && !node->xattrs_set)
+    return refuse(std::move(done), ENODATA, "getxattr");
+  return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller),
+                  wire::GetXattr{node->object, std::move(name)}, {},
+                  [](auto&& answer) -> Result<base::Bytes> { return std::move(answer.body); });
+}
+
+OperationId RemoteFileSystem::set_xattr(const Caller& caller, NodeId id, base::Bytes name, base::Bytes value,
+                                        std::uint32_t flags, Done<void> done) {
+  SANDBAR_ON_LOOP(loop_);
+  Node* node = inodes_.find(id);
+  int error = check_xattr_name(name);
+  if (error == 0 && is_own(id, name)) error = EPERM;
+  if (error == 0 && value.size() > wire::kMaxXattrValue) error = E2BIG;
+  if (error == 0 && options_.read_only) error = EROFS;
+  if (error == 0 && node == nullptr) error = ESTALE;
+  if (error != 0) return refuse(std::move(done), error, "setxattr");
+  // From now on: it may be there as soon as the agent has the request.
+  node->xattrs_set = true;
+  return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller),
+                  wire::SetXattr{node->object, std::move(name), flags}, std::move(value), kNothing);
+}
+
+OperationId RemoteFileSystem::list_xattr(const Caller& caller, NodeId id, Done<base::Bytes> done) {
+  SANDBAR_ON_LOOP(loop_);
+  const Node* node = inodes_.find(id);
+  if (node == nullptr) return refuse(std::move(done), ESTALE, "listxattr");
+  return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller), wire::ListXattr{node->object}, {},
+                  [id](auto&& answer) -> Result<base::Bytes> {
+                    return id == kRootNode ? without_own(std::move(answer.body)) : std::move(answer.body);
+                  });
+}
+
+OperationId RemoteFileSystem::remove_xattr(const Caller& caller, NodeId id, base::Bytes name, Done<void> done) {
+  SANDBAR_ON_LOOP(loop_);
+  const Node* node = inodes_.find(id);
+  int error = check_xattr_name(name);
+  if (error == 0 && is_own(id, name)) error = EPERM;
+  if (error == 0 && options_.read_only) error = EROFS;
+  if (error == 0 && node == nullptr) error = ESTALE;
+  if (error != 0) return refuse(std::move(done), error, "removexattr");
+  return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller),
+                  wire::RemoveXattr{node->object, std::move(name)}, {}, kNothing);
+}
+
+}  // namespace sandbar::vfs
