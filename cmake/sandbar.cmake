@@ -44,12 +44,15 @@ function(sandbar_tool program)
   install(TARGETS ${program} DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+add_custom_target(unit_tests COMMENT "All unit tests; the sanitizer builds of tools/check build nothing else")
+
 # sandbar_unit_test(NAME SOURCES... [LINK targets...]): one GoogleTest program, unit_NAME, its cases as ctest's.
 function(sandbar_unit_test name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   add_executable(unit_${name} ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(unit_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(unit_${name} PRIVATE ${arg_LINK} GTest::gtest GTest::gtest_main)
+  add_dependencies(unit_tests unit_${name})
   gtest_discover_tests(unit_${name} TEST_PREFIX "unit/${name}/" PROPERTIES TIMEOUT 120 LABELS unit
                        DISCOVERY_TIMEOUT 60)
 endfunction()
