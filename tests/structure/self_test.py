@@ -41,7 +41,7 @@ class Planted(unittest.TestCase):
             ("src/net/a.cpp", "wire/frame.h"),
             ("src/net/a.cpp", "mux/session.h"),
             ("src/vfs/a.cpp", "client/connection.h"),
-            ("src/vfs/a.cpp", "wire/messages.h"),
+            ("src/vfs/a.cpp", "wire/codec.h"),
             ("src/fuse/a.cpp", "agent/root.h"),
             ("src/fuse/a.cpp", "client/remote_fs.h"),
             ("src/agent/a.cpp", "fuse/session.h"),
