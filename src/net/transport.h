@@ -9,15 +9,20 @@
 
 namespace sandbar::net {
 
+/// The largest message either side takes, bytes: a frame header, a head and a fragment of the mux above, which checks
+/// that its own bound (wire::kMaxMessage) equals this one. A larger one closes the connection.
+constexpr std::size_t kMaxTransportMessage = 24 + 256 * 1024 + 256 * 1024;
+
 /// One established connection that carries whole binary messages in order: a WebSocket over whatever stream. Made by
 /// connect() and Listener; fakes::FakeTransport in tests. All on the loop's thread; callbacks never come inside a
-/// call of ours.
+/// call of ours, and the transport may be destroyed inside any of them. A program that uses pipes (`command` endpoints,
+/// serve_stdio) ignores SIGPIPE; sockets raise none.
 class Transport {
  public:
   class Handler {
    public:
     virtual ~Handler() = default;
-    /// Never larger than wire::kMaxMessage: a larger one closes the connection.
+    /// Never larger than kMaxTransportMessage: a larger one closes the connection.
     virtual void on_message(base::Bytes message) = 0;
     /// writable() became true again.
     virtual void on_writable() = 0;
