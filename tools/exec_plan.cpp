@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec_plan.h"
+
+#include <utility>
+
+#include "client/mount_lookup.h"
+#include "client/token.h"
+
+namespace sandbar::tools {
+namespace {
+
+struct Place {
+  Target target;
+  std::string token_file;  ///< what its mount was given
+};
+
+Result<Place> place_here() {
+  auto found = client::find_mounted_directory(".");
+  if (!found) return std::move(found).error();
+  if (!*found)
+    return make_error(Errc::invalid, "",
+                      "no TARGET was given, and the working directory does not lie on a Sandbar mount");
+  return Place{std::move((*found)->target), std::move((*found)->token_file)};
+}
+
+Result<Place> place_of(const ExecArguments& arguments) {
+  if (!arguments.target) return place_here();
+  auto target = Target::parse(*arguments.target);
+  if (!target) return std::move(target).error();
+  return Place{std::move(target).value(), {}};
+}
+
+}  // namespace
+
+void declare_exec(cli::App& app, ExecArguments& arguments) {
+  app.argument("TARGET", arguments.target,
+               "the sandbox and its directory: ws://HOST:PORT, unix:/PATH or exec:COMMAND, each with :/DIR if wanted. "
+               "Left out: those of the Sandbar mount that the working directory lies on")
+      .option("--cwd", arguments.directory, "DIR",
+              "run the command there instead; a relative one is seen from TARGET's directory")
+      .option("--env", arguments.environment, "NAME=VALUE", "set a variable of the command; may be given again")
+      .option("--token-file", arguments.token_file, "FILE",
+              "read the agent's token from there, not from SANDBOX_TOKEN; only its owner may have rights on it")
+      .flag("--quiet", arguments.quiet, "no notices about the connection; errors are shown all the same")
+      .section("Exit status",
+               "That of the command; 128+N when signal N ended it; 125 when sandbox-exec itself failed (usage, no "
+               "connection, connection lost); 126 when the command is not executable; 127 when it was not found.")
+      .section("Examples",
+               "  cd box/src && sandbox-exec -- make\n"
+               "  sandbox-exec ws://127.0.0.1:40123:/src --env CC=clang -- make test\n"
+               "  tar c . | sandbox-exec 'exec:ssh HOST sandboxd agent --stdio' -- tar x -C /tmp");
+}
+
+std::string resolve_directory(const std::string& base, const std::string& directory) {
+  if (directory.empty()) return base;
+  if (directory.front() == '/') return directory;
+  return client::join_directory(base, "/" + directory);
+}
+
+Result<ExecPlan> plan_exec(const ExecArguments& arguments) {
+  auto place = place_of(arguments);
+  if (!place) return std::move(place).error();
+  // The mount's own file comes before SANDBOX_TOKEN, which may be another sandbox's.
+  const std::string& file = arguments.token_file.empty() ? place->token_file : arguments.token_file;
+  auto token = client::find_token(file);
+  if (!token) return std::move(token).error();
+  ExecPlan plan;
+  plan.directory = resolve_directory(place->target.directory, arguments.directory);
+  plan.target = std::move(place->target);
+  plan.token = std::move(token).value();
+  return plan;
+}
+
+}  // namespace sandbar::tools
