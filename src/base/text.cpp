@@ -3,7 +3,9 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 
 #include "base/assert.h"
@@ -134,6 +136,7 @@ std::string random_bytes(std::size_t count) {
   std::size_t have = 0;
   while (have < count) {
     const ssize_t got = ::getrandom(out.data() + have, count - have, 0);
+    if (got < 0 && errno == EINTR) continue;  // a signal may come before the first byte of a large request
     SANDBAR_ASSERT(got > 0);
     have += static_cast<std::size_t>(got);
   }
