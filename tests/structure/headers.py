@@ -78,6 +78,7 @@ def compile_alone(root, path, command):
 
 
 def main(root, build):
+    root, build = os.path.realpath(root), os.path.realpath(build)
     todo = list(jobs(root, build))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(lambda job: compile_alone(root, *job), todo))
