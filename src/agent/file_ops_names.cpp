@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests that find, make, move and remove names. Each acts on a descriptor of the directory and one name.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+#include "agent/file_ops.h"
+
+namespace sandbar::agent {
+namespace {
+
+constexpr std::uint32_t kRenameNoReplace = 1;
+constexpr std::uint32_t kRenameExchange = 2;
+
+/// The directory of a request and the checked name in it.
+struct Place {
+  FdRef directory;
+  const char* name = nullptr;
+};
+
+Result<Place> place_of(const FileJob& job, const ObjectPtr& parent, const base::Bytes& name) {
+  if (Result<void> checked = check_name(name); !checked) return std::move(checked).error();
+  if (!S_ISDIR(parent->type())) return os_error(ENOTDIR, "find a name");
+  Result<FdRef> directory = job.root.objects().descriptor(parent);
+  if (!directory) return std::move(directory).error();
+  return Place{std::move(directory).value(), name.c_str()};
+}
+
+FileResult bound(const FileJob& job, FdRef fd, ObjectPtr parent, const base::Bytes& name) {
+  Result<Stat> stat = stat_descriptor(fd->get());
+  if (!stat) return std::move(stat).error();
+  find_xattrs(fd->get(), stat->attributes);
+  FileOutcome outcome;
+  outcome.reply = wire::AttributesReply{stat->attributes};
+  outcome.objects.push_back(job.root.objects().bind(*stat, std::move(fd), std::move(parent), name));
+  return outcome;
+}
+
+/// Binds the entry as it is now: what was just made, unless somebody has replaced it already.
+FileResult bind_entry(const FileJob& job, const Place& place, const ObjectPtr& parent, const base::Bytes& name) {
+  auto fd = std::make_shared<const base::UniqueFd>(
+      ::openat(place.directory->get(), place.name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!*fd) return os_error(errno, "look up");
+  return bound(job, std::move(fd), parent, name);
+}
+
+}  // namespace
+
+FileResult perform(const FileJob& job, const wire::Attach& request) {
+  Result<base::UniqueFd> fd = job.root.resolve(request.path);
+  if (!fd) return std::move(fd).error();
+  return bound(job, std::make_shared<const base::UniqueFd>(std::move(fd).value()), nullptr, request.path);
+}
+
+FileResult perform(const FileJob& job, const wire::Lookup& request) {
+  Result<Place> place = place_of(job, job.targets.object, request.name);
+  if (!place) return std::move(place).error();
+  return bind_entry(job, *place, job.targets.object, request.name);
+}
+
+FileResult perform(const FileJob& job, const wire::ReadLink&) {
+  if (!S_ISLNK(job.targets.object->type())) return os_error(EINVAL, "read a link");
+  Result<FdRef> fd = job.root.objects().descriptor(job.targets.object);
+  if (!fd) return std::move(fd).error();
+  base::Bytes target(PATH_MAX, '\0');
+  const ssize_t length = ::readlinkat((*fd)->get(), "", target.data(), target.size());
+  if (length < 0) return os_error(errno, "read a link");
+  target.resize(static_cast<std::size_t>(length));
+  FileOutcome outcome;
+  outcome.reply = wire::ReadLink::Reply{std::move(target)};
+  return outcome;
+}
+
+FileResult perform(const FileJob& job, const wire::MakeDirectory& request) {
+  Result<Place> place = place_of(job, job.targets.object, request.name);
+  if (!place) return std::move(place).error();
+  {
+    const WithUmask umask(caller_umask(job));
+    if (::mkdirat(place->directory->get(), place->name, umask.apply(request.mode & 07777)) != 0)
+      return os_error(errno, "make a directory");
+  }
+  return bind_entry(job, *place, job.targets.object, request.name);
+}
+
+FileResult perform(const FileJob& job, const wire::MakeNode& request) {
+  const std::uint32_t type = request.mode & S_IFMT;
+  if (type == S_IFCHR || type == S_IFBLK || type == S_IFDIR) return os_error(EPERM, "make a node");
+  if (type != 0 && type != S_IFREG && type != S_IFIFO && type != S_IFSOCK) return os_error(EINVAL, "make a node");
+  Result<Place> place = place_of(job, job.targets.object, request.name);
+  if (!place) return std::move(place).error();
+  {
+    const WithUmask umask(caller_umask(job));
+    if (::mknodat(place->directory->get(), place->name, umask.apply(request.mode & (S_IFMT | 07777)), 0) != 0)
+      return os_error(errno, "make a node");
+  }
+  return bind_entry(job, *place, job.targets.object, request.name);
+}
+
+FileResult perform(const FileJob& job, const wire::MakeSymlink& request) {
+  if (Result<void> checked = check_no_zero(request.target, "make a symlink"); !checked)
+    return std::move(checked).error();
+  Result<Place> place = place_of(job, job.targets.object, request.name);
+  if (!place) return std::move(place).error();
+  if (::symlinkat(request.target.c_str(), place->directory->get(), place->name) != 0)
+    return os_error(errno, "make a symlink");
+  return bind_entry(job, *place, job.targets.object, request.name);
+}
+
+FileResult perform(const FileJob& job, const wire::MakeLink& request) {
+  Result<Place> place = place_of(job, job.targets.second, request.new_name);
+  if (!place) return std::move(place).error();
+  Result<FdRef> object = job.root.objects().descriptor(job.targets.object);
+  if (!object) return std::move(object).error();
+  // By the magic link: AT_EMPTY_PATH would need CAP_DAC_READ_SEARCH, which a caller does not have. What it leads to is
+  // not followed further, even when it is a symlink.
+  if (::linkat(AT_FDCWD, ProcPath((*object)->get()).c_str(), place->directory->get(), place->name, AT_SYMLINK_FOLLOW) !=
+      0)
+    return os_error(errno, "make a link");
+  return attributes_outcome((*object)->get());
+}
+
+FileResult perform(const FileJob& job, const wire::Unlink& request) {
+  Result<Place> place = place_of(job, job.targets.object, request.name);
+  if (!place) return std::move(place).error();
+  if (::unlinkat(place->directory->get(), place->name, 0) != 0) return os_error(errno, "unlink");
+  return FileOutcome{};
+}
+
+FileResult perform(const FileJob& job, const wire::RemoveDirectory& request) {
+  Result<Place> place = place_of(job, job.targets.object, request.name);
+  if (!place) return std::move(place).error();
+  if (::unlinkat(place->directory->get(), place->name, AT_REMOVEDIR) != 0) return os_error(errno, "remove a directory");
+  return FileOutcome{};
+}
+
+FileResult perform(const FileJob& job, const wire::Rename& request) {
+  if ((request.flags & ~(kRenameNoReplace | kRenameExchange)) != 0) return os_error(EINVAL, "rename");
+  Result<Place> from = place_of(job, job.targets.object, request.name);
+  if (!from) return std::move(from).error();
+  Result<Place> to = place_of(job, job.targets.second, request.new_name);
+  if (!to) return std::move(to).error();
+  if (::renameat2(from->directory->get(), from->name, to->directory->get(), to->name, request.flags) != 0)
+    return os_error(errno, "rename");
+  job.root.objects().renamed(job.targets.object, request.name, job.targets.second, request.new_name,
+                             (request.flags & kRenameExchange) != 0);
+  return FileOutcome{};
+}
+
+}  // namespace sandbar::agent

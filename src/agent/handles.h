@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "agent/objects.h"
+#include "agent/root.h"
+
+namespace sandbar::agent {
+
+/// An open file or directory. Shared by the session's table and the requests that run on it; used by several at once.
+struct OpenFile {
+  FdRef fd;
+  ObjectPtr object;
+  std::uint32_t flags = 0;  ///< O_ACCMODE and O_APPEND bits
+  Root::OpenFileToken token;
+
+  /// Guards the descriptor's position: what an append ended at, or where a listing is.
+  std::mutex position_mutex;
+  /// The cookie that the next getdents64(2) continues from; kUnknownPosition: seek first.
+  std::uint64_t list_position = 0;
+
+  static constexpr std::uint64_t kUnknownPosition = ~std::uint64_t{0};
+
+  [[nodiscard]] bool readable() const { return (flags & O_ACCMODE) != O_WRONLY; }
+  [[nodiscard]] bool writable() const { return (flags & O_ACCMODE) != O_RDONLY; }
+  [[nodiscard]] bool appends() const { return (flags & O_APPEND) != 0; }
+};
+using OpenFilePtr = std::shared_ptr<OpenFile>;
+
+}  // namespace sandbar::agent

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/root.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+
+#include "agent/objects.h"
+#include "base/text.h"
+#include "wire/limits.h"
+
+namespace sandbar::agent {
+namespace {
+
+/// openat2(2) answers EAGAIN when a rename or mount somewhere raced with a ".."; so often before we give up.
+constexpr int kResolveTries = 64;
+
+int open_in_root(int root, const char* path, std::uint64_t flags) {
+  open_how how{};
+  how.flags = flags;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  for (int i = 0; i < kResolveTries; ++i) {
+    const long fd = ::syscall(SYS_openat2, root, path, &how, sizeof how);
+    if (fd >= 0 || errno != EAGAIN) return static_cast<int>(fd);
+  }
+  return -1;
+}
+
+std::size_t descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  // Unlimited does not exist for this one, but be sane: a descriptor costs the kernel memory.
+  return std::min<std::size_t>(limit.rlim_cur, 1U << 20);
+}
+
+std::string absolute(const std::string& path) {
+  char* real = ::realpath(path.c_str(), nullptr);
+  if (real == nullptr) return path;
+  std::string out = real;
+  std::free(real);  // NOLINT: realpath(3) allocates with malloc
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Root>> Root::open(const std::string& path, RootOptions options) {
+  const std::string what = "serve " + base::printable(path);
+  std::unique_ptr<Root> root(new Root);
+  root->fd_.reset(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root->fd_) return os_error(errno, what);
+  root->path_ = absolute(path);
+  if (const base::UniqueFd probe(open_in_root(root->fd(), ".", O_PATH | O_CLOEXEC)); !probe)
+    return errno == ENOSYS || errno == EPERM
+               ? make_error(Errc::unsupported, what,
+                            "openat2(2) does not work here: Linux 5.6 is needed, and a seccomp "
+                            "filter that allows it")
+               : os_error(errno, what);
+  if (const base::UniqueFd probe(::open(ProcPath(root->fd()).c_str(), O_PATH | O_CLOEXEC)); !probe)
+    return make_error(Errc::unsupported, what, "/proc is not mounted");
+  root->identities_ = Identities::of_process();
+  const std::size_t limit = descriptor_limit();
+  root->max_open_files_ = options.max_open_files != 0 ? options.max_open_files : limit / 8 * 3;
+  root->objects_ = std::make_unique<ObjectStore>(
+      *root, ObjectStore::Options{options.max_cached_descriptors != 0 ? options.max_cached_descriptors : limit / 2,
+                                  options.file_handles});
+  return root;
+}
+
+Root::~Root() = default;
+
+Result<base::UniqueFd> Root::resolve(base::BytesView path) const {
+  const std::string text(path.empty() ? base::BytesView(".") : path);
+  if (text.find('\0') != std::string::npos) return os_error(EINVAL, "resolve a path", "it holds a zero byte");
+  base::UniqueFd fd(open_in_root(fd_.get(), text.c_str(), O_PATH | O_CLOEXEC));
+  if (!fd) return os_error(errno, "resolve " + base::printable(path.substr(0, wire::kMaxErrorText / 8)));
+  return fd;
+}
+
+Result<base::UniqueFd> Root::resolve_directory(base::BytesView path) const {
+  const std::string text(path.empty() ? base::BytesView(".") : path);
+  if (text.find('\0') != std::string::npos) return os_error(EINVAL, "resolve a path", "it holds a zero byte");
+  base::UniqueFd fd(open_in_root(fd_.get(), text.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return os_error(errno, "resolve " + base::printable(path.substr(0, wire::kMaxErrorText / 8)));
+  return fd;
+}
+
+Result<Root::OpenFileToken> Root::take_open_file() {
+  OpenFileToken token(open_files_);
+  if (open_files_->fetch_add(1) >= max_open_files_)
+    return os_error(EMFILE, "open", "too many open files of all clients");
+  return token;
+}
+
+}  // namespace sandbar::agent
