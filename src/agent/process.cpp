@@ -130,7 +130,7 @@ void Process::maybe_finish() {
   if (timer_) loop_.cancel(*timer_);
   timer_.reset();
   child_.reap();  // a zombie: does not block
-  if (input_) input_->discard();
+  input_.reset();
   // Posted: this runs inside a pump, and the owner destroys us.
   loop_.post([this, alive = std::weak_ptr(alive_)] {
     if (alive.lock()) std::exchange(ended_, nullptr)(status_);

@@ -50,8 +50,6 @@ class Process {
   void hang_up();
   /// SIGKILL to the group now.
   void kill();
-  /// The channel of its stdin outlives it: the client may not know yet that nobody reads.
-  std::unique_ptr<InputPump> take_input() { return std::move(input_); }
 
  private:
   void start_streams(ProcessChannels channels);

@@ -163,7 +163,6 @@ void ProcessService::on_ended(const std::string& id, std::uint64_t serial, wire:
   status.change = root_.count_change();
   entry->stage = Stage::finished;
   entry->status = status;
-  entry->input = entry->process->take_input();
   entry->process.reset();
   finished_.push_back({id, loop_.now()});
   for (auto& waiter : entry->waiters) post_answer<wire::WaitProcess::Reply>(std::move(waiter.done), status);

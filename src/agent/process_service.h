@@ -90,7 +90,6 @@ class ProcessService {
     std::unique_ptr<Process> process;
     std::uint32_t pid = 0;
     wire::WaitProcess::Reply status;
-    std::unique_ptr<InputPump> input;  ///< of a finished one, until its client ends it
   };
   struct Finished {
     std::string id;

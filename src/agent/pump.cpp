@@ -25,20 +25,10 @@ InputPump::InputPump(base::Loop& loop, base::UniqueFd pipe, std::shared_ptr<mux:
   channel_->set_handler(this);
 }
 
-InputPump::~InputPump() {
-  close_pipe();
-  if (channel_) {
-    channel_->set_handler(nullptr);
-    if (!ended_) channel_->reset(make_error(Errc::cancelled, "stdin", "the process has ended"));
-  }
-}
+InputPump::~InputPump() { refuse(); }
 
 void InputPump::on_data(base::Bytes data) {
   SANDBAR_ON_LOOP(loop_);
-  if (!pipe_) {
-    channel_->consumed(data.size());
-    return;
-  }
   if (data.empty()) return;
   queue_.push_back(std::move(data));
   if (!watch_) flush();
@@ -66,7 +56,7 @@ void InputPump::flush() {
     const ssize_t wrote = ::write(pipe_.get(), piece.data() + offset_, piece.size() - offset_);
     if (wrote < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN) return discard();
+      if (errno != EAGAIN) return refuse();
       if (!watch_) watch_ = loop_.watch(pipe_.get(), base::Readiness::writable, [this] { flush(); });
       return;
     }
@@ -82,14 +72,14 @@ void InputPump::flush() {
   watch_.reset();
 }
 
-void InputPump::discard() {
-  std::size_t left = 0;
-  for (const auto& piece : queue_) left += piece.size();
-  left -= offset_;
+/// Nobody reads. What comes from now on, and what is on its way, is the session's to drop.
+void InputPump::refuse() {
   queue_.clear();
-  offset_ = 0;
   close_pipe();
-  if (channel_ && left > 0) channel_->consumed(left);
+  if (!channel_) return;
+  channel_->set_handler(nullptr);
+  if (!ended_) channel_->reset(os_error(EPIPE, "stdin", "nobody reads it any more"));
+  channel_.reset();
 }
 
 void InputPump::close_pipe() {
@@ -142,9 +132,10 @@ void OutputPump::listen() {
 
 void OutputPump::read_some() {
   SANDBAR_ON_LOOP(loop_);
+  const std::size_t room = std::min(kReadPiece, channel_->budget());
+  if (room == 0) return pause();  // the session is going away
   int waiting = 0;
   if (::ioctl(pipe_.get(), FIONREAD, &waiting) < 0 || waiting <= 0) waiting = kSmallPiece;
-  const std::size_t room = std::min(kReadPiece, channel_->budget());
   base::Bytes piece(std::min(room, static_cast<std::size_t>(waiting)), '\0');
   const ssize_t got = ::read(pipe_.get(), piece.data(), piece.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -152,15 +143,16 @@ void OutputPump::read_some() {
   piece.resize(static_cast<std::size_t>(got));
   last_activity_ = loop_.now();
   channel_->write(std::move(piece));
-  if (channel_->budget() == 0) {
-    loop_.unwatch(*watch_);
-    watch_.reset();
-  }
+  if (channel_->budget() == 0) pause();
+}
+
+void OutputPump::pause() {
+  if (watch_) loop_.unwatch(*watch_);
+  watch_.reset();
 }
 
 void OutputPump::finish() {
-  if (watch_) loop_.unwatch(*watch_);
-  watch_.reset();
+  pause();
   pipe_.reset();
   if (channel_) {
     channel_->end();

@@ -13,19 +13,16 @@
 /// Between a child's pipe and a channel of a session. On the loop's thread.
 namespace sandbar::agent {
 
-/// Channel -> the child's stdin. Credits are given back only for bytes that the pipe took; once nobody reads the pipe
-/// any more the rest is discarded, because a command may ignore its input. The channel's end closes the pipe: a real
-/// EOF. A session that is lost closes nothing, so that a program does not take half its input for all of it: the
-/// owner hangs the process up, and the pipe goes with this object.
+/// Channel -> the child's stdin. Credits are given back only for bytes that the pipe took. Once nobody reads the pipe
+/// any more the channel is reset with EPIPE: that is no error, a command may ignore its input. The channel's end closes
+/// the pipe: a real EOF. A session that is lost closes nothing, so that a program does not take half its input for all
+/// of it: the owner hangs the process up, and the pipe goes with this object.
 class InputPump final : public mux::Channel::Handler {
  public:
   InputPump(base::Loop& loop, base::UniqueFd pipe, std::shared_ptr<mux::Channel> channel);
   ~InputPump() override;
   InputPump(const InputPump&) = delete;
   InputPump& operator=(const InputPump&) = delete;
-
-  /// The process is over: what is left and what still comes is thrown away.
-  void discard();
 
   void on_data(base::Bytes data) override;
   void on_end() override;
@@ -35,6 +32,7 @@ class InputPump final : public mux::Channel::Handler {
  private:
   void flush();
   void close_pipe();
+  void refuse();
 
   base::Loop& loop_;
   base::UniqueFd pipe_;
@@ -69,6 +67,7 @@ class OutputPump final : public mux::Channel::Handler {
  private:
   void read_some();
   void listen();
+  void pause();
   void finish();
 
   base::Loop& loop_;
