@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/help.h"
+#include "sandbar/result.h"
+
+namespace sandbar::tools {
+
+/// What the -o options of sandbox-mount say.
+struct MountRequest {
+  std::string token_file;              ///< as given; empty: none
+  std::uint64_t timeout_seconds = 60;  ///< 1..86400
+  bool map_user = true;                ///< idmap=user, not none
+  bool nonempty = false;               ///< the mount point may hold something
+  bool allow_other = false;
+  bool read_only = false;
+  std::uint32_t max_read = 0;      ///< bytes, a multiple of 4096; 0: not given
+  std::vector<std::string> flags;  ///< for the kernel, in order: "ro", "noexec"
+};
+
+/// Adds the comma-separated options of one -o to `request`; later ones win. A comma or a backslash inside a value is
+/// written with a backslash in front. Errc::invalid with what is wrong and the nearest real option; with `sloppy`
+/// (mount(8)'s -s) unknown options are left out.
+Result<void> parse_mount_options(std::string_view text, bool sloppy, MountRequest& request);
+
+/// The options for --help: what each does.
+std::vector<cli::HelpRow> mount_option_rows();
+
+}  // namespace sandbar::tools

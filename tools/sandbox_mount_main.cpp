@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox_mount_main.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/app.h"
+#include "cli/output.h"
+#include "client/token.h"
+#include "daemonize.h"
+#include "mount_driver.h"
+#include "mount_options.h"
+#include "mount_point.h"
+
+namespace sandbar::tools {
+namespace {
+
+constexpr const char* kProgram = "sandbox-mount";
+
+struct CommandLine {
+  std::string target;
+  std::string directory;
+  std::vector<std::string> options;
+  std::optional<std::string> token_file;
+  bool foreground = false;
+  bool quiet = false;
+  bool sloppy = false;  ///< mount(8)'s -s
+  bool fake = false;    ///< mount(8)'s -f
+};
+
+bool is_mount_helper(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  return name.substr(slash == std::string_view::npos ? 0 : slash + 1).starts_with("mount.");
+}
+
+/// mount(8) gives its helpers options of its own (mount(8), "External helpers"): -f is not ours there.
+std::vector<const char*> without_mount_options(int argc, const char* const* argv, CommandLine& line) {
+  std::vector<const char*> words{argv[0]};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool letters = word.size() > 1 && word[0] == '-' && word.find_first_not_of("sfnv", 1) == std::string::npos;
+    if (letters) {
+      line.sloppy = line.sloppy || word.find('s') != std::string_view::npos;
+      line.fake = line.fake || word.find('f') != std::string_view::npos;
+    } else if ((word == "-N" || word == "-t") && i + 1 < argc) {
+      ++i;
+    } else {
+      words.push_back(argv[i]);
+    }
+  }
+  return words;
+}
+
+void declare(cli::App& app, CommandLine& line) {
+  app.argument("TARGET", line.target,
+               "which sandbox and which directory of it: ws://HOST[:PORT][:/DIR], unix:/SOCKET[:/DIR], "
+               "exec:COMMAND[:/DIR]")
+      .argument("DIR", line.directory, "an empty directory, where the sandbox's is to appear")
+      .option("-o", line.options, "OPT[,OPT...]", "mount options, see below; may be given again")
+      .option("--token-file", line.token_file, "FILE",
+              "a file of yours alone (chmod 600) with the token; without it SANDBOX_TOKEN is taken")
+      .flag("-f,--foreground", line.foreground, "stay in the foreground; Ctrl-C unmounts")
+      .flag("--quiet", line.quiet, "no notices, errors only")
+      .section("Mount options (-o)", mount_option_rows())
+      .section("Exit codes", "0 mounted (with -f: unmounted), 1 failed, 2 usage.")
+      .section("Examples",
+               "  sandbox-mount ws://127.0.0.1:7070:/workspace box --token-file token\n"
+               "  sandbox-mount 'exec:ssh host sandboxd agent --stdio --no-auth --root /srv' box\n"
+               "  umount box");
+}
+
+/// The environment as the kernel shows it in /proc/PID/environ is the block that the process was started with.
+void forget_token_variable() {
+  if (char* value = std::getenv("SANDBOX_TOKEN")) ::explicit_bzero(value, std::strlen(value));
+  ::unsetenv("SANDBOX_TOKEN");
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path full = std::filesystem::absolute(path, ignored);
+  return ignored ? path : full.lexically_normal().string();
+}
+
+/// What is in the file, or the environment; and nothing of it stays there.
+Result<std::string> take_token(const std::string& token_file) {
+  auto token = client::find_token(token_file);
+  forget_token_variable();
+  return token;
+}
+
+DriverOptions driver_options(const Target& target, const MountRequest& request, const std::string& point,
+                             std::string token) {
+  DriverOptions options;
+  options.target = target;
+  options.token = std::move(token);
+  options.files.timeout = std::chrono::seconds(request.timeout_seconds);
+  options.files.id_map = request.map_user ? vfs::IdMapMode::user : vfs::IdMapMode::none;
+  options.files.uid = ::getuid();
+  options.files.gid = ::getgid();
+  options.files.read_only = request.read_only;
+  options.files.directory = target.directory;
+  options.files.target = target.text();
+  if (!request.token_file.empty()) options.files.token_file = absolute(request.token_file);
+  options.session.max_read = request.max_read;
+  options.session.own_uid = ::getuid();
+  options.session.own_uid_is_mapped = request.map_user;
+  options.mount.mount_point = point;
+  options.mount.source = target.text();
+  options.mount.allow_other = request.allow_other;
+  options.mount.max_read = request.max_read;
+  options.mount.flags = request.flags;
+  return options;
+}
+
+int failed(cli::Io io, const Error& error) {
+  cli::print_error(io.err, kProgram, error);
+  return 1;
+}
+
+int mount(const CommandLine& line, const Target& target, const MountRequest& request, cli::Io io) {
+  auto token = take_token(request.token_file);
+  if (!token) return failed(io, token.error());
+  auto point = prepare_mount_point(line.directory, request.nonempty);
+  if (!point) return failed(io, point.error());
+  if (auto usable = check_fuse(request.allow_other); !usable) return failed(io, usable.error());
+  if (line.fake) return 0;
+  DriverOptions options = driver_options(target, request, *point, std::move(*token));
+  if (line.foreground) return run_driver(std::move(options), StartReport(kProgram, io));
+  Background background = go_to_background(kProgram, io);
+  if (!background.in_child) return background.exit_code;
+  // Not through exit(): what the parent's objects would flush or remove at their end is the parent's.
+  ::_exit(run_driver(std::move(options), StartReport(kProgram, io, std::move(background.pipe))));
+}
+
+}  // namespace
+
+int sandbox_mount_main(int argc, const char* const* argv, cli::Io io) {
+  CommandLine line;
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 0 && is_mount_helper(argv[0])) words = without_mount_options(argc, argv, line);
+  cli::App app({.program = kProgram,
+                .summary = "Mounts a directory of a sandbox, so that ordinary programs work in it. Returns when the "
+                           "mount is usable; unmount it with umount or fusermount3 -u."});
+  declare(app, line);
+  if (const auto code = app.parse(static_cast<int>(words.size()), words.data(), io)) return *code;
+  base::set_log_program(kProgram);
+  if (line.quiet) base::set_log_level(base::LogLevel::error);
+  auto target = Target::parse(line.target);
+  if (!target) return app.usage_error(io, target.error().message());
+  MountRequest request;
+  for (const std::string& options : line.options)
+    if (auto parsed = parse_mount_options(options, line.sloppy, request); !parsed)
+      return app.usage_error(io, parsed.error().message());
+  if (line.token_file) request.token_file = *line.token_file;
+  return mount(line, *target, request, io);
+}
+
+}  // namespace sandbar::tools
