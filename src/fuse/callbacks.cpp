@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/callbacks.h"
 
+#include <linux/fuse.h>
+
 #include "fuse/convert.h"
 
 /// Starting, attributes, the whole file system.
@@ -41,6 +43,9 @@ void on_init(void* userdata, fuse_conn_info* connection) {
     set(*connection, unwanted, false);
   // HANDLE_KILLPRIV stays as libfuse has it: 3.14 never tells the kernel, which therefore clears setuid bits by a
   // setattr before the write.
+  // libfuse 3.14 takes this capability and forgets to tell the kernel, which then lets one lookup or readdir at a time
+  // into a directory: one a round trip.
+  if ((connection->capable & FUSE_CAP_PARALLEL_DIROPS) != 0) core.add_to_init = FUSE_PARALLEL_DIROPS;
   core.started = true;
 }
 

@@ -38,7 +38,9 @@ struct Core : std::enable_shared_from_this<Core> {
   SessionOptions options;
   Device* device = nullptr;
   fuse_session* session = nullptr;
-  bool started = false;  ///< the kernel's INIT was answered
+  bool started = false;  ///< the kernel's INIT was answered, or is about to be
+  /// Flags to be added to the answer of INIT; 0 once it went out.
+  std::uint32_t add_to_init = 0;
 
  private:
   struct Interrupted {

@@ -12,11 +12,11 @@ namespace sandbar::fuse {
 constexpr const char* kSubtype = "sandbox";
 
 struct MountOptions {
-  std::string mount_point;  ///< absolute: the process' working directory changes
-  std::string source;       ///< shown as the device of the mount: the TARGET
+  std::string mount_point = {};  ///< absolute: the process' working directory changes
+  std::string source = {};       ///< shown as the device of the mount: the TARGET
   bool allow_other = false;
-  std::uint32_t max_read = 0;      ///< bytes; 0: the kernel's limit
-  std::vector<std::string> flags;  ///< those of flag_names(), in order: "ro", "noexec"
+  std::uint32_t max_read = 0;           ///< bytes; 0: the kernel's limit
+  std::vector<std::string> flags = {};  ///< those of flag_names(), in order: "ro", "noexec"
 };
 
 /// The flags of mount(8) that are passed on: ro, rw, exec, noexec, atime, noatime, sync, async, dirsync.

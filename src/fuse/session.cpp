@@ -3,10 +3,13 @@
 
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
+#include <linux/fuse.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 
@@ -46,7 +49,10 @@ ssize_t read_device(int /*fd*/, void* into, std::size_t size, void* userdata) {
 }
 
 ssize_t write_device(int /*fd*/, struct iovec* parts, int count, void* userdata) {
-  Device* device = static_cast<Core*>(userdata)->device;
+  Core& core = *static_cast<Core*>(userdata);
+  Device* device = core.device;
+  if (core.add_to_init != 0 && count == 2 && parts[1].iov_len >= offsetof(fuse_init_out, max_background))
+    static_cast<fuse_init_out*>(parts[1].iov_base)->flags |= std::exchange(core.add_to_init, 0);
   if (device != nullptr) return device->write(parts, count);
   errno = ENOENT;
   return -1;
