@@ -49,7 +49,7 @@ std::string connect_hint(const Error& error) {
 /// The messages of a command that did not start, and its code.
 int not_started(cli::Io io, const Error& error, const ExecArguments& arguments, const ExecPlan& plan) {
   const std::string where = plan.target.address();
-  if (error.code == Errc::os && error.operation == "exec") {
+  if (error.code == Errc::os) {  // of a spawn, only for the program itself (agent/child.h)
     const std::string command = base::printable(arguments.command.front());
     const bool is_missing = error.os_errno == ENOENT;
     const bool is_searched = arguments.command.front().find('/') == std::string::npos;

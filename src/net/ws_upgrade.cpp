@@ -218,6 +218,9 @@ WsServerUpgrade::State WsServerUpgrade::Core::judge() {
   if (request.get_header("Sec-WebSocket-Version") != "13")
     return refuse(http::status_code::upgrade_required, "only WebSocket version 13 is spoken here",
                   "Sec-WebSocket-Version: 13\r\n");
+  // Browsers send it, and let any page connect anywhere: with --no-auth a page could run commands (RFC 6455, 10.2).
+  if (!request.get_header("Origin").empty())
+    return refuse(http::status_code::forbidden, "web pages are not let in (the request has an Origin)");
   if (const auto wrong = processor.validate_handshake(request))
     return refuse(http::status_code::bad_request, "not a WebSocket upgrade: " + wrong.message());
   std::string nonce;
