@@ -136,6 +136,7 @@ Background go_to_background(const std::string& program, cli::Io io) {
   const pid_t child = ::fork();
   if (child == 0) {
     become_background(write_end.release());
+    [[maybe_unused]] const int gone = read_end.release();  // its number may be the report's now
     result.in_child = true;
     result.pipe = base::UniqueFd(3);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
