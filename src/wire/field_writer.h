@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <rapidjson/writer.h>
-
 #include <array>
 #include <optional>
 #include <string>

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/json.h"
 
-#include <rapidjson/memorystream.h>
-#include <rapidjson/reader.h>
-
 #include <cstring>
 
 #include "base/text.h"
