@@ -14,6 +14,7 @@
 #include "client/connection.h"
 #include "mount_point.h"
 #include "net/asio_loop.h"
+#include "stderr_relay.h"
 
 namespace sandbar::tools {
 namespace {
@@ -69,7 +70,10 @@ class Signals {
 
 class Driver final : public fuse::Session::Handler {
  public:
-  Driver(DriverOptions options, StartReport report) : options_(std::move(options)), report_(std::move(report)) {}
+  Driver(DriverOptions options, StartReport report) : options_(std::move(options)), report_(std::move(report)) {
+    if (options_.background && options_.target.kind == Target::Kind::command)
+      said_ = std::make_unique<StderrRelay>(loop_);
+  }
 
   int run() {
     const base::WatchId signals = loop_.watch(signals_.fd(), base::Readiness::readable, [this] {
@@ -80,6 +84,7 @@ class Driver final : public fuse::Session::Handler {
     loop_.unwatch(signals);
     // The kernel's side first: from here on nobody asks any more, and what is unanswered goes with the file system.
     session_.reset();
+    remove_if_left(device_);
     files_.reset();
     connection_.reset();
     pending_.reset();
@@ -103,10 +108,15 @@ class Driver final : public fuse::Session::Handler {
     connection_->on_lost([this](const Error& error) { on_lost(error); });
     vfs::FileSystem::open(loop_, connection_->files(), options_.files,
                           [this](Result<std::unique_ptr<vfs::FileSystem>> files) {
-                            if (!files) return fail(files.error());
+                            if (!files) return fail(cannot_open(files.error()));
                             files_ = std::move(*files);
                             mount();
                           });
+  }
+
+  [[nodiscard]] Error cannot_open(const Error& error) const {
+    return make_error(error.code, "open " + options_.files.directory + " of " + options_.target.address(),
+                      error.message());
   }
 
   void mount() {
@@ -116,8 +126,10 @@ class Driver final : public fuse::Session::Handler {
   }
 
   void on_ready() override {
-    raise_read_ahead(options_.mount.mount_point);
+    device_ = mounted_device(options_.mount.mount_point);
+    raise_read_ahead(device_);
     mounted_ = true;
+    if (said_) said_->let_go();
     // Who waited was killed: nobody knows of this mount.
     if (!report_.ready()) stop(1);
   }
@@ -136,6 +148,7 @@ class Driver final : public fuse::Session::Handler {
 
   void fail(const Error& error) {
     if (stopping_) return;
+    if (said_) said_->pump();
     report_.failed(error.message());
     stop(1);
   }
@@ -151,10 +164,12 @@ class Driver final : public fuse::Session::Handler {
   StartReport report_;
   net::AsioLoop loop_;
   Signals signals_;
+  std::unique_ptr<StderrRelay> said_;
   std::unique_ptr<client::PendingConnection> pending_;
   std::unique_ptr<client::Connection> connection_;
   std::unique_ptr<vfs::FileSystem> files_;
   std::unique_ptr<fuse::Session> session_;
+  MountedDevice device_;
   int exit_code_ = 1;
   bool mounted_ = false;
   bool stopping_ = false;

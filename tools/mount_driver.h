@@ -13,6 +13,7 @@ namespace sandbar::tools {
 
 struct DriverOptions {
   Target target;
+  bool background = false;  ///< whoever started it does not wait for its end
   std::string token;
   vfs::Options files;
   fuse::SessionOptions session;

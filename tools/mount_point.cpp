@@ -164,12 +164,23 @@ Result<void> check_fuse(bool allow_other) {
   return {};
 }
 
-void raise_read_ahead(const std::string& point) {
+MountedDevice mounted_device(const std::string& point) {
   const auto mounted = mounted_on(point);
-  if (!mounted || mounted->type != client::kMountType) return;
-  std::ofstream setting("/sys/class/bdi/" + std::to_string(mounted->major) + ":" + std::to_string(mounted->minor) +
+  if (!mounted || mounted->type != client::kMountType) return {};
+  return {point, mounted->major, mounted->minor};
+}
+
+void raise_read_ahead(const MountedDevice& device) {
+  if (device.point.empty()) return;
+  std::ofstream setting("/sys/class/bdi/" + std::to_string(device.major) + ":" + std::to_string(device.minor) +
                         "/read_ahead_kb");
   setting << kReadAhead << std::flush;
+}
+
+void remove_if_left(const MountedDevice& device) {
+  if (device.point.empty()) return;
+  const auto mounted = mounted_on(device.point);
+  if (mounted && mounted->major == device.major && mounted->minor == device.minor) unmount_lazily(device.point);
 }
 
 }  // namespace sandbar::tools

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "sandbar/result.h"
@@ -16,8 +17,21 @@ Result<std::string> prepare_mount_point(const std::string& directory, bool nonem
 /// user), or `allow_other` is not allowed for this user.
 Result<void> check_fuse(bool allow_other);
 
-/// Lets the kernel read ahead more than its 128 KiB on the mount at `point`, where this user may. Does not touch the
-/// mount itself, so the driver may call it.
-void raise_read_ahead(const std::string& point);
+/// A mount of ours as the kernel numbers it.
+struct MountedDevice {
+  std::string point;
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+};
+
+/// The mount that was just made at `point`. Asks the kernel only, so the driver may call it; so do the next two.
+MountedDevice mounted_device(const std::string& point);
+
+/// Lets the kernel read ahead more than its 128 KiB on the mount, where this user may.
+void raise_read_ahead(const MountedDevice& device);
+
+/// Removes the mount if it is still there after its connection was aborted (`umount -f` of a busy one, or the abort
+/// file of /sys/fs/fuse/connections): nothing can be done with it any more.
+void remove_if_left(const MountedDevice& device);
 
 }  // namespace sandbar::tools

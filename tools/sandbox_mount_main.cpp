@@ -136,6 +136,7 @@ int mount(const CommandLine& line, const Target& target, const MountRequest& req
   if (line.foreground) return run_driver(std::move(options), StartReport(kProgram, io));
   Background background = go_to_background(kProgram, io);
   if (!background.in_child) return background.exit_code;
+  options.background = true;
   // Not through exit(): what the parent's objects would flush or remove at their end is the parent's.
   ::_exit(run_driver(std::move(options), StartReport(kProgram, io, std::move(background.pipe))));
 }
