@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -185,6 +186,112 @@ class NetTest : public ::testing::Test {
   std::unique_ptr<Listener> listener;
   std::vector<std::unique_ptr<Peer>> accepted;
 };
+
+/// One end of a connection that speaks no WebSocket, but whatever bytes the test wants.
+class RawPeer {
+ public:
+  RawPeer() = default;
+  explicit RawPeer(base::UniqueFd fd) : fd_(std::move(fd)) {}
+  /// To a listener's url.
+  explicit RawPeer(const Endpoint& endpoint) {
+    sockaddr_storage storage{};
+    socklen_t size = 0;
+    if (endpoint.kind == Endpoint::Kind::unix_socket) {
+      auto& name = reinterpret_cast<sockaddr_un&>(storage);
+      name.sun_family = AF_UNIX;
+      endpoint.socket_path.copy(name.sun_path, sizeof name.sun_path - 1);
+      size = sizeof name;
+    } else {
+      auto& name = reinterpret_cast<sockaddr_in&>(storage);
+      name.sin_family = AF_INET;
+      name.sin_port = htons(endpoint.port);
+      name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      size = sizeof name;
+    }
+    fd_.reset(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::connect(fd_.get(), reinterpret_cast<sockaddr*>(&storage), size) != 0) fd_.reset();
+  }
+
+  bool send(const std::string& bytes) {
+    return ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  }
+  /// Takes what is there.
+  RawPeer& take() {
+    std::string buffer(65536, '\0');
+    for (;;) {
+      const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (got > 0) received.append(buffer, 0, static_cast<std::size_t>(got));
+      if (got == 0 || (got < 0 && errno != EAGAIN)) ended = true;
+      if (got <= 0) return *this;
+    }
+  }
+  void shutdown() { ::shutdown(fd_.get(), SHUT_WR); }
+  void reset() {
+    const linger hard{1, 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    fd_.reset();
+  }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+  std::string received;
+  bool ended = false;
+
+ private:
+  base::UniqueFd fd_;
+};
+
+/// A server of the test's own, for bytes that no server of ours sends.
+class RawListener {
+ public:
+  RawListener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof name;
+    if (::bind(fd_.get(), reinterpret_cast<sockaddr*>(&name), size) != 0 || ::listen(fd_.get(), 1024) != 0 ||
+        ::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0)
+      std::abort();
+    endpoint.host = "127.0.0.1";
+    endpoint.port = ntohs(name.sin_port);
+  }
+  /// Whether a connection waits; it is the peer's then.
+  bool accept(RawPeer& peer) {
+    pollfd ready{fd_.get(), POLLIN, 0};
+    if (::poll(&ready, 1, 0) != 1) return false;
+    peer = RawPeer(base::UniqueFd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+    return true;
+  }
+  void close() { fd_.reset(); }
+  Endpoint endpoint;
+
+ private:
+  base::UniqueFd fd_;
+};
+
+/// A proper upgrade request of the RFC's example key.
+inline std::string upgrade_request(const std::string& more = {}, const std::string& protocol = "sandbox-mux.v1") {
+  return "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n" +
+         (protocol.empty() ? std::string{} : "Sec-WebSocket-Protocol: " + protocol + "\r\n") + more + "\r\n";
+}
+/// A client's frame with the mask 0, which leaves its payload as it is.
+inline std::string raw_frame(int first_byte, const std::string& payload, bool masked = true) {
+  std::string frame(1, static_cast<char>(first_byte));
+  const int mask = masked ? 0x80 : 0;
+  if (payload.size() < 126) {
+    frame += static_cast<char>(mask | static_cast<int>(payload.size()));
+  } else if (payload.size() < 65536) {
+    frame += static_cast<char>(mask | 126);
+    for (int shift = 8; shift >= 0; shift -= 8) frame += static_cast<char>(payload.size() >> shift & 0xFF);
+  } else {
+    frame += static_cast<char>(mask | 127);
+    for (int shift = 56; shift >= 0; shift -= 8) frame += static_cast<char>(payload.size() >> shift & 0xFF);
+  }
+  if (masked) frame += std::string(4, '\0');
+  return frame + payload;
+}
+constexpr int kBinary = 0x82, kBinaryStart = 0x02, kContinue = 0x00, kContinueEnd = 0x80, kText = 0x81, kClose = 0x88,
+              kPing = 0x89, kPong = 0x8A;
 
 /// What a failed connect must leave as it was.
 struct Resources {
