@@ -25,8 +25,10 @@ class Page {
   Page(const FileJob& job, const wire::List& request)
       : job_(job), request_(request), limit_(std::min<std::size_t>(request.max_bytes, wire::kMaxBody)) {}
 
-  /// False when the entry does not fit any more.
+  /// False when the entry does not fit any more. One whose name the protocol cannot carry is left out: vfat and FUSE
+  /// file systems have names of more than 255 bytes, and anybody in the sandbox may have made one.
   bool add(const dirent64& raw) {
+    if (std::strlen(raw.d_name) > wire::kMaxName) return true;
     wire::DirEntry entry;
     entry.name = raw.d_name;
     entry.cookie = static_cast<std::uint64_t>(raw.d_off);
