@@ -183,13 +183,13 @@ void FileCore::run_on_worker(FileCallId id, Call& call) {
   const wire::MutationNumber number =
       call.turn == Turn::begun ? call.job->request.context.mutation : wire::MutationNumber();
   call.turn = Turn::none;  // the completion settles it, also when we are gone
-  pool_.submit([weak = weak_from_this(), &loop = loop_, &journals = journals_, journal_id = journal_id_, number, id,
-                job = call.job]() mutable {
+  pool_.submit([weak = weak_from_this(), &loop = loop_, journals = journals_.weak(), journal_id = journal_id_, number,
+                id, job = call.job]() mutable {
     auto performed = std::make_shared<PerformedFile>(perform_file_request(*job));
     job->targets = {};  // here, and not on the loop: it may be the last reference, and so a close(2)
-    loop.post([weak = std::move(weak), &journals, journal_id = std::move(journal_id), number, id,
+    loop.post([weak = std::move(weak), journals = std::move(journals), journal_id = std::move(journal_id), number, id,
                performed = std::move(performed)] {
-      if (number) journals.finish(journal_id, number);
+      if (const auto known = journals.lock(); known && number) known->finish(journal_id, number);
       if (const auto self = weak.lock()) self->on_performed(id, std::move(*performed));
     });
   });

@@ -3,6 +3,7 @@
 
 #include <list>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -30,6 +31,11 @@ class Journals {
   static constexpr std::size_t kMaxJournals = 4096;
 
   explicit Journals(base::Loop& loop);
+  Journals(const Journals&) = delete;
+  Journals& operator=(const Journals&) = delete;
+
+  /// For tasks that come back by the loop: expired once the journals are gone.
+  [[nodiscard]] std::weak_ptr<Journals> weak() { return self_; }
 
   /// For the hello: the client's next mutation is this number plus one. Those that have begun count: they will finish.
   [[nodiscard]] wire::MutationNumber last_begun(const std::string& journal) const;
@@ -71,6 +77,7 @@ class Journals {
   void post(base::OneShot<void> done, Result<void> result);
 
   base::Loop& loop_;
+  const std::shared_ptr<Journals> self_{this, [](Journals*) {}};
   std::unordered_map<std::string, Journal> journals_;
   std::unordered_map<JournalWaitId, std::pair<std::string, Waiter>> waits_;
   std::uint64_t last_wait_ = 0;
