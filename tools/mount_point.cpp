@@ -69,6 +69,10 @@ bool unmount_lazily(const std::string& path) {
   return ::umount2(path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0 || run_fusermount(path) == 0;
 }
 
+std::string unmount_line(const std::string& path) {
+  return ::geteuid() == 0 ? cli::shell_line({"umount", path}) : cli::shell_line({"fusermount3", "-u", path});
+}
+
 /// Clears dead mounts of ours away; an Error for any other mount.
 Result<void> clear(const std::string& directory, const std::string& path) {
   for (int i = 0; i < kMostDeadMounts; ++i) {
@@ -78,7 +82,7 @@ Result<void> clear(const std::string& directory, const std::string& path) {
     const std::string remove = cli::shell_line({"fusermount3", "-u", "-z", path});
     if (mounted->type != client::kMountType || !is_dead(path))
       return refuse(directory, "it is a mount point already: " + what + " is mounted there; unmount it first (" +
-                                   cli::shell_line({"umount", path}) + "), or take another directory");
+                                   unmount_line(path) + "), or take another directory");
     if (!unmount_lazily(path))
       return refuse(directory, "a dead mount of " + what + " is in the way and cannot be removed; run: " + remove);
   }

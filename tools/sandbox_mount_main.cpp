@@ -69,7 +69,7 @@ void declare(cli::App& app, CommandLine& line) {
               "a file of yours alone (chmod 600) with the token; without it SANDBOX_TOKEN is taken")
       .flag("-f,--foreground", line.foreground, "stay in the foreground; Ctrl-C unmounts")
       .flag("--quiet", line.quiet, "no notices, errors only")
-      .section("Mount options (-o)", mount_option_rows())
+      .section("Mount options", mount_option_rows())
       .section("Exit codes", "0 mounted (with -f: unmounted), 1 failed, 2 usage.")
       .section("Examples",
                "  sandbox-mount ws://127.0.0.1:7070:/workspace box --token-file token\n"
