@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sandboxd_agent.h"
 
+#include <cerrno>
 #include <ostream>
 
 #include "agent/server.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/json.h"
 #include "cli/output.h"
 #include "client/token.h"
@@ -16,9 +18,25 @@ namespace {
 
 constexpr const char* kProgram = "sandboxd";
 
-int fail(cli::Io io, const Error& error) {
-  cli::print_error(io.err, kProgram, error);
+/// `hint`: what to do; empty where the error says so itself.
+int fail(cli::Io io, const Error& error, std::string_view hint = {}) {
+  cli::print_error(io.err, kProgram, error.message() + (hint.empty() ? "" : "; ") + std::string(hint));
   return 1;
+}
+
+std::string_view listen_hint(const Error& error) {
+  switch (error.os_errno) {
+    case 0:
+      return {};
+    case EADDRINUSE:
+      return "choose another port, or port 0 for a free one";
+    case EACCES:
+      return "choose a port above 1023 or a folder that you may write to";
+    case EADDRNOTAVAIL:
+      return "choose an address of this machine, as 127.0.0.1:PORT or 0.0.0.0:PORT";
+    default:
+      return "choose another address";
+  }
 }
 
 std::optional<int> check_usage(const cli::App& app, const AgentArguments& arguments, cli::Io io) {
@@ -41,8 +59,10 @@ Result<std::string> choose_token(const AgentArguments& arguments) {
   }
   if (!arguments.listen || net::is_local_address(*arguments.listen)) return std::string();
   return make_error(Errc::invalid, "start the agent",
-                    "--no-auth would open " + *arguments.listen +
-                        " to everybody who reaches it; listen on 127.0.0.1:PORT or unix:PATH, or give --token-file");
+                    "--no-auth is for addresses that only this machine reaches (127.0.0.1:PORT, [::1]:PORT, "
+                    "localhost:PORT, unix:PATH), and " +
+                        base::printable(*arguments.listen) +
+                        " is none; choose one of these, or give --token-file FILE");
 }
 
 Result<agent::State> open_state(const AgentArguments& arguments) {
@@ -61,7 +81,7 @@ class AgentRun {
 
   int listen(const std::string& address, cli::Io io) {
     auto url = server_.listen(address);
-    if (!url) return fail(io, url.error());
+    if (!url) return fail(io, url.error(), listen_hint(url.error()));
     cli::JsonObject ready;
     ready.field("ready", true).field("url", *url).field("root", root_.path());
     io.out << ready.text() << '\n' << std::flush;
@@ -119,7 +139,7 @@ int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) 
   options.processes.defaults = raise_limits();
   options.processes.reap_orphans = is_init();
   auto root = agent::Root::open(*arguments.root);
-  if (!root) return fail(io, root.error());
+  if (!root) return fail(io, root.error(), "--root is a directory that exists and that you may read");
   auto state = open_state(arguments);
   if (!state) return fail(io, state.error());
 
