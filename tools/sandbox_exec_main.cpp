@@ -33,19 +33,6 @@ int fail(cli::Io io, std::string_view message) {
   return kFailed;
 }
 
-/// What to do next about a connection that was not made; the message before it says what and why.
-std::string connect_hint(const Error& error) {
-  switch (error.code) {
-    case Errc::disconnected:
-    case Errc::timeout:
-      return "; is an agent running there? (sandboxd agent --root DIR --listen ADDR)";
-    case Errc::protocol:
-      return "; does something else than sandboxd listen there?";
-    default:
-      return {};
-  }
-}
-
 /// The messages of a command that did not start, and its code.
 int not_started(cli::Io io, const Error& error, const ExecArguments& arguments, const ExecPlan& plan) {
   const std::string where = plan.target.address();
@@ -183,7 +170,7 @@ int sandbox_exec_main(int argc, char** argv, cli::Io io) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is told by EPIPE
   SignalForwarder signals;
   auto client = Client::connect(plan->target, {.token = plan->token});
-  if (!client) return fail(io, client.error().message() + connect_hint(client.error()));
+  if (!client) return fail(io, client.error().message());
   return Execution(*client, arguments, *plan, signals, io).run();
 }
 
