@@ -36,7 +36,7 @@ int fail(cli::Io io, std::string_view message) {
 /// The messages of a command that did not start, and its code.
 int not_started(cli::Io io, const Error& error, const ExecArguments& arguments, const ExecPlan& plan) {
   const std::string where = plan.target.address();
-  if (error.code == Errc::os) {  // of a spawn, only for the program itself (agent/child.h)
+  if (error.code == Errc::os && error.operation == "exec") {
     const std::string command = base::printable(arguments.command.front());
     const bool is_missing = error.os_errno == ENOENT;
     const bool is_searched = arguments.command.front().find('/') == std::string::npos;
@@ -46,7 +46,7 @@ int not_started(cli::Io io, const Error& error, const ExecArguments& arguments, 
     return is_missing ? kNotFound : kNotExecutable;
   }
   std::string hint;
-  if (error.operation.find("directory") != std::string::npos) hint = "; choose another one by --cwd";
+  if (error.detail.find("the directory") != std::string::npos) hint = "; choose another one by --cwd";
   return fail(io, error.message() + " in the sandbox " + where + hint);
 }
 

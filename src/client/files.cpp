@@ -71,6 +71,7 @@ std::string operation_on(const char* verb, const std::string& path) {
 /// The agent names its own step; the caller wants to know which of its calls failed.
 Error renamed(Error error, const std::string& operation) {
   error.operation = operation;
+  if (error.code == Errc::os) error.detail.clear();
   return error;
 }
 

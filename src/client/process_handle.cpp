@@ -35,11 +35,18 @@ Result<void> check(const ProcessOptions& options) {
   return {};
 }
 
+/// The wire names no operation: of a spawn, Errc::os is the program's own (the directory's is Errc::invalid).
+Error explained(const Error& error, const std::string& command) {
+  if (error.code == Errc::os) return os_error(error.os_errno, "exec", base::printable(command));
+  return make_error(error.code, kSpawn, error.detail);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ProcessHandle>> ProcessHandle::spawn(const std::shared_ptr<ClientCore>& core,
                                                             ProcessOptions options) {
   if (auto checked = check(options); !checked) return std::move(checked).error();
+  const std::string command = options.argv[0];
   wire::Spawn spawn;
   spawn.id = base::hex(base::random_bytes(kIdBytes));
   spawn.argv = std::move(options.argv);
@@ -53,7 +60,7 @@ Result<std::unique_ptr<ProcessHandle>> ProcessHandle::spawn(const std::shared_pt
     state->start(std::move(spawn), has_input, timeout, std::move(done));
   });
   state.reset();
-  if (!pid) return std::move(pid).error();
+  if (!pid) return explained(pid.error(), command);
   handle->pid_ = *pid;
   return handle;
 }
