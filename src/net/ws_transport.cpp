@@ -195,11 +195,9 @@ void Connection::flush() {
 std::size_t Connection::write_some() {
   iovec pieces[kGather];
   int count = 0;
-  std::size_t offered = 0;
   for (auto piece = out_.begin(); piece != out_.end() && count < kGather; ++piece, ++count) {
     const std::size_t skip = count == 0 ? out_offset_ : 0;
     pieces[count] = {piece->data() + skip, piece->size() - skip};
-    offered += piece->size() - skip;
   }
   const ssize_t put = stream_->write(pieces, count);
   if (put < 0) {

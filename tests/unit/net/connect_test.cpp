@@ -195,30 +195,33 @@ TEST_F(Connecting, DestroyedInItsOwnCompletion) {
 }
 
 TEST_F(Connecting, AHungResolverDelaysNothing) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool released = false;
-  bool entered = false;
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool entered = false, released = false;
+  };
+  // Shared: the thread that has it outlives whoever waits for the lookup.
+  const auto gate = std::make_shared<Gate>();
   bool called = false;
   const Resources before = Resources::now();
   auto pending = resolve(
       loop, "slow.example", 80, [&](const Result<std::vector<SocketAddress>>&) { called = true; },
-      [&](const std::string&, std::uint16_t) -> Result<std::vector<SocketAddress>> {
-        std::unique_lock lock(mutex);
-        entered = true;
-        changed.notify_all();
-        changed.wait(lock, [&] { return released; });
+      [gate](const std::string&, std::uint16_t) -> Result<std::vector<SocketAddress>> {
+        std::unique_lock lock(gate->mutex);
+        gate->entered = true;
+        gate->changed.notify_all();
+        gate->changed.wait(lock, [&] { return gate->released; });
         return std::vector<SocketAddress>(1);
       });
   {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return entered; });
+    std::unique_lock lock(gate->mutex);
+    gate->changed.wait(lock, [&] { return gate->entered; });
   }
   pending.reset();  // does not wait for the thread, which is in the lookup
   {
-    std::lock_guard lock(mutex);
-    released = true;
-    changed.notify_all();
+    std::lock_guard lock(gate->mutex);
+    gate->released = true;
+    gate->changed.notify_all();
   }
   EXPECT_TRUE(run_until([&] { return Resources::now() == before; }));
   settle();
