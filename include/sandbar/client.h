@@ -15,7 +15,7 @@ namespace sandbar {
 
 struct ClientOptions {
   /// The agent's token; empty: none. Stays in memory, and is sent to this target only.
-  std::string token;
+  std::string token = {};
   /// For connecting, the upgrade and the greeting together.
   std::chrono::milliseconds connect_timeout{15'000};
   /// For one exchange with the agent: a file operation, the start of a process, a signal. 0: none. Process::wait()

@@ -49,7 +49,7 @@ struct ReadOptions {
 
 struct WriteOptions {
   /// Permission bits of the file, exactly (no umask). None: those of the file that is replaced, 0644 for a new one.
-  std::optional<std::uint32_t> permissions;
+  std::optional<std::uint32_t> permissions = {};
   /// Return only when the bytes and the name are on the sandbox's disk.
   bool sync = false;
   /// Errc::os with EEXIST where something has the name already, instead of replacing it.

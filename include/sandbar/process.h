@@ -50,16 +50,16 @@ enum class OutputStream { standard_output, standard_error };
 
 struct ProcessOptions {
   /// The command and its arguments; at least one. A name without '/' is searched in the sandbox's PATH.
-  std::vector<std::string> argv;
+  std::vector<std::string> argv = {};
   /// "NAME=value", added to the agent's own environment, in whose place where the name is the same.
-  std::vector<std::string> environment;
+  std::vector<std::string> environment = {};
   /// Below the agent's root; empty: the directory of the Target that the Client was connected to.
-  std::string directory;
+  std::string directory = {};
   /// True: write() feeds it. False: it reads /dev/null.
   bool has_input = false;
   /// Empty: what the process writes there is thrown away.
-  OutputSink standard_output;
-  OutputSink standard_error;
+  OutputSink standard_output = {};
+  OutputSink standard_error = {};
 };
 
 struct ExitStatus {
