@@ -20,6 +20,10 @@ constexpr std::uint64_t kMaxCopy = 64 * 1024 * 1024;
 
 constexpr auto kNothing = [](auto&&) { return Result<void>{}; };
 
+FileSystem::Done<void> ignore() {
+  return [](const Result<void>&) {};
+}
+
 bool changes_file(std::uint32_t flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0; }
 
 }  // namespace
@@ -52,7 +56,7 @@ OperationId RemoteFileSystem::open_node(const Caller& caller, NodeId id, std::ui
   const Node* node = inodes_.find(id);
   if (node == nullptr) return refuse(std::move(done), ESTALE, "open");
   auto operation = begin(std::move(done), {.nodes = {id}, .files = {}});
-  operation->binds = true;
+  operation->runs_on = true;
   wire::RequestContext context = this->context(caller);
   const wire::Caller opener = *context.caller;
   const wire::Open request{node->object, files_.next_handle(), flags & ~static_cast<std::uint32_t>(O_DIRECT)};
@@ -93,7 +97,7 @@ OperationId RemoteFileSystem::create(const Caller& caller, NodeId parent, base::
   const Node* directory = check_parent(parent, name, true, error);
   if (directory == nullptr) return refuse(std::move(done), error, "create");
   auto operation = begin(std::move(done), {.nodes = {parent}, .files = {}});
-  operation->binds = true;
+  operation->runs_on = true;
   wire::RequestContext context = this->context(caller);
   const wire::Caller opener = *context.caller;
   wire::Create request{directory->object, std::move(name),     mode & 07777, flags & (kOpenFlags | O_EXCL),
@@ -184,7 +188,7 @@ void RemoteFileSystem::release(FileId id, std::optional<std::uint64_t> flock_own
   file->released = true;
   ++file->pins;  // over the loop, whose last round would close it
   for (const LockTable::Key& key : locks_.through(id))
-    if (key.kind == LockKind::posix || key.owner == flock_owner) give_back(*file, key, 0, 0);
+    if (key.kind == LockKind::posix || key.owner == flock_owner) unlock(*file, key, 0, 0, ignore());
   --file->pins;
   close_if_idle(*file);
 }

@@ -32,7 +32,7 @@ OperationId RemoteFileSystem::list(const Caller& caller, FileId id, std::uint64_
   if (file == nullptr) return refuse(std::move(done), EBADF, "list");
   if (!file->directory) return refuse(std::move(done), ENOTDIR, "list");
   auto operation = begin(std::move(done), {.nodes = {}, .files = {id}});
-  operation->binds = attributes;
+  operation->runs_on = attributes;
   Listing listing{id, cookie, attributes, &sink, caller};
   loop_.post([this, alive = std::weak_ptr(alive_), operation, listing = std::move(listing)] {
     if (!alive.expired() && !operation->finished) run_listing(operation, listing);

@@ -8,15 +8,8 @@
 namespace sandbar::vfs {
 namespace {
 
-wire::Lock unlock_request(const OpenFile& file, const LockTable::Key& key, std::uint64_t start, std::uint64_t length) {
-  return {.handle = file.handle,
-          .owner = wire::LockOwner(key.owner),
-          .kind = key.kind,
-          .type = LockType::unlock,
-          .wait = false,
-          .start = start,
-          .length = length};
-}
+/// A lock of length 0 goes to the end of the file, however it grows.
+bool is_whole(std::uint64_t start, std::uint64_t length) { return start == 0 && length == 0; }
 
 }  // namespace
 
@@ -34,15 +27,9 @@ OperationId RemoteFileSystem::set_lock(FileId id, LockRequest lock, Done<void> d
   const OpenFile* file = files_.find(id);
   if (file == nullptr) return refuse(std::move(done), EBADF, "lock");
   const LockTable::Key key{file->node, lock.owner, lock.kind};
-  const bool whole = lock.start == 0 && lock.length == 0;
+  if (lock.type == LockType::unlock) return unlock(*file, key, lock.start, lock.length, std::move(done));
   const wire::Lock request{file->handle, wire::LockOwner(lock.owner), lock.kind, lock.type, lock.wait, lock.start,
                            lock.length};
-  if (lock.type == LockType::unlock)
-    return ask_once(std::move(done), {.nodes = {}, .files = {id}}, context(*file), request, {},
-                    [this, key, whole](auto&&) -> Result<void> {
-                      if (whole) locks_.clear(key);
-                      return {};
-                    });
   const bool first = locks_.begin(key, id);
   auto operation = begin(std::move(done), {.nodes = {}, .files = {id}});
   operation->lock_wait = lock.wait;
@@ -51,7 +38,7 @@ OperationId RemoteFileSystem::set_lock(FileId id, LockRequest lock, Done<void> d
     // It may have been granted while we gave up. Of an owner that had nothing here it is taken back; one that
     // had a lock keeps it, because unlocking could take what it held before.
     if (!answer && answer.error().code == Errc::cancelled && first)
-      give_back(files_.pinned(id), key, lock.start, lock.length);
+      unlock(files_.pinned(id), key, lock.start, lock.length, [](const Result<void>&) {});
     locks_.end(key, id, !refused);
     if (!answer) return finish<void>(*operation, std::move(answer).error());
     finish<void>(*operation, {});
@@ -59,14 +46,26 @@ OperationId RemoteFileSystem::set_lock(FileId id, LockRequest lock, Done<void> d
   return operation->id;
 }
 
-void RemoteFileSystem::give_back(OpenFile& file, const LockTable::Key& key, std::uint64_t start, std::uint64_t length) {
+OperationId RemoteFileSystem::unlock(const OpenFile& file, const LockTable::Key& key, std::uint64_t start,
+                                     std::uint64_t length, Done<void> done) {
   // Pins the file, so that its Close is sent behind the answer.
-  const bool whole = start == 0 && length == 0;
-  ask_once(Done<void>([](const Result<void>&) {}), {.nodes = {}, .files = {file.id}}, context(file),
-           unlock_request(file, key, start, length), {}, [this, key, whole](auto&&) -> Result<void> {
-             if (whole) locks_.clear(key);
-             return {};
-           });
+  auto operation = begin(std::move(done), {.nodes = {}, .files = {file.id}});
+  operation->runs_on = true;
+  const wire::Lock request{.handle = file.handle,
+                           .owner = wire::LockOwner(key.owner),
+                           .kind = key.kind,
+                           .type = LockType::unlock,
+                           .wait = false,
+                           .start = start,
+                           .length = length};
+  const bool whole = is_whole(start, length);
+  ask(operation, context(file), request, {},
+      [this, operation, key, whole, sent = locks_.now()](AnswerTo<wire::Lock> answer) {
+        if (answer && whole) locks_.clear(key, sent);
+        if (!answer) return finish<void>(*operation, std::move(answer).error());
+        finish<void>(*operation, {});
+      });
+  return operation->id;
 }
 
 OperationId RemoteFileSystem::flush(FileId id, std::uint64_t lock_owner, Done<void> done) {
@@ -76,11 +75,7 @@ OperationId RemoteFileSystem::flush(FileId id, std::uint64_t lock_owner, Done<vo
   // fcntl(2): closing any descriptor of a file gives back all that the process holds on it.
   const LockTable::Key key{file->node, lock_owner, LockKind::posix};
   if (!locks_.holds(key)) return answer<void>(std::move(done), {});
-  return ask_once(std::move(done), {.nodes = {}, .files = {id}}, context(*file), unlock_request(*file, key, 0, 0), {},
-                  [this, key](auto&&) -> Result<void> {
-                    locks_.clear(key);
-                    return {};
-                  });
+  return unlock(*file, key, 0, 0, std::move(done));
 }
 
 }  // namespace sandbar::vfs

@@ -65,7 +65,7 @@ void RemoteFileSystem::abandon(const Error& error, wire::ObjectId object, wire::
 template <class Req>
 OperationId RemoteFileSystem::ask_entry(const Caller& caller, NodeId parent, Req request, Done<Entry> done) {
   auto operation = begin(std::move(done), {.nodes = {parent}, .files = {}});
-  operation->binds = true;
+  operation->runs_on = true;
   request.object = objects_.next();
   const wire::ObjectId object = request.object;
   ask(operation, context(caller), std::move(request), {}, [this, operation, object](AnswerTo<Req> answer) {

@@ -107,8 +107,11 @@ void InodeTable::erase_if_idle(Node& node) {
 }
 
 std::uint64_t InodeTable::shown_inode(std::uint64_t device, std::uint64_t inode) {
-  const std::uint64_t index = devices_.emplace(device, devices_.size()).first->second;
-  return inode ^ (index << 48);
+  auto found = devices_.find(device);
+  // All beyond the last that fits share one index: the agent must not fill our memory with devices.
+  if (found == devices_.end() && devices_.size() > kLastDevice) return inode ^ (kLastDevice << 48);
+  if (found == devices_.end()) found = devices_.emplace(device, devices_.size()).first;
+  return inode ^ (found->second << 48);
 }
 
 }  // namespace sandbar::vfs

@@ -69,6 +69,9 @@ class InodeTable {
   std::uint64_t shown_inode(std::uint64_t device, std::uint64_t inode);
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
 
+  /// The highest index of a device in st_ino's upper 16 bits.
+  static constexpr std::uint64_t kLastDevice = 0xffff;
+
  private:
   Node& insert(const Attributes& attributes, wire::ObjectId object);
   void erase_if_idle(Node& node);

@@ -13,8 +13,10 @@ LockTable::Record* LockTable::find(const Key& key, FileId file) {
 
 bool LockTable::begin(const Key& key, FileId file) {
   const bool first = !holds(key);
-  if (find(key, file) == nullptr) records_.push_back({key, file});
-  ++find(key, file)->pending;
+  if (find(key, file) == nullptr) records_.push_back({.key = key, .file = file});
+  Record& record = *find(key, file);
+  ++record.pending;
+  record.begun = ++clock_;
   return first;
 }
 
@@ -30,9 +32,9 @@ bool LockTable::holds(const Key& key) const {
   return std::any_of(records_.begin(), records_.end(), [&](const Record& record) { return record.key == key; });
 }
 
-void LockTable::clear(const Key& key) {
+void LockTable::clear(const Key& key, std::uint64_t sent) {
   for (Record& record : records_)
-    if (record.key == key) record.taken = false;
+    if (record.key == key && record.begun <= sent) record.taken = false;
   std::erase_if(records_, [](const Record& each) { return each.pending == 0 && !each.taken; });
 }
 

@@ -24,8 +24,11 @@ class LockTable {
   /// It was answered: `taken` unless it is certain that it was refused.
   void end(const Key& key, FileId file, bool taken);
   [[nodiscard]] bool holds(const Key& key) const;
-  /// All of the owner's locks on the node are given back.
-  void clear(const Key& key);
+  /// The moment at which a request is sent, for clear().
+  [[nodiscard]] std::uint64_t now() const { return clock_; }
+  /// All that the owner asked for on the node up to the moment `sent` is given back. (Answers can come in another order
+  /// than the agent acted in, so a lock that was asked for later may be there already.)
+  void clear(const Key& key, std::uint64_t sent);
   /// The owners that asked for locks through `file`. On its last close: POSIX owners left there are open file
   /// descriptions (F_OFD_SETLK), because processes gave theirs back at close(2).
   [[nodiscard]] std::vector<Key> through(FileId file) const;
@@ -38,9 +41,11 @@ class LockTable {
     FileId file;
     std::size_t pending = 0;
     bool taken = false;
+    std::uint64_t begun = 0;  // last
   };
   Record* find(const Key& key, FileId file);
 
+  std::uint64_t clock_ = 0;
   std::vector<Record> records_;
 };
 

@@ -25,7 +25,8 @@ struct Operation {
   bool calling = false;    ///< one is
   bool finished = false;   ///< `done` has run
   bool lock_wait = false;  ///< may take for ever, and any interrupt ends it
-  bool binds = false;      ///< its answer binds ids that must be released when nobody wants them any more
+  bool runs_on = false;    ///< an interrupt ends it for its caller only: what its answer binds must be released, and
+                           ///< what it gives back must not stay taken
 
   virtual ~Operation() = default;
   /// Runs `done`.

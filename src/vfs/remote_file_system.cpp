@@ -84,20 +84,22 @@ void RemoteFileSystem::settle(Operation& operation) {
 void RemoteFileSystem::on_failure(const Operation& operation, const Error& error) {
   if (error.code != Errc::os || error.os_errno != ESTALE) return;
   // One of the objects is not what its id was bound to any more: its inode number may be another's soon.
-  for (const NodeId id : operation.pins.nodes)
+  const auto drop = [this](NodeId id) {
     if (Node* node = inodes_.find(id); node != nullptr && id != kRootNode) inodes_.drop_identity(*node);
+  };
+  for (const NodeId id : operation.pins.nodes) drop(id);
+  for (const FileId id : operation.pins.files) drop(files_.pinned(id).node);
 }
 
 void RemoteFileSystem::interrupt(OperationId id, bool caller_is_dying) {
   SANDBAR_ON_LOOP(loop_);
   const auto operation = operations_.find(id);
   if (operation == nullptr || !(operation->lock_wait || caller_is_dying)) return;
-  if (!operation->binds) {
+  if (!operation->runs_on) {
     if (operation->calling) remote_.cancel(operation->call);
     return;
   }
-  // A request that binds ids is left to run, because only its answer tells when they can be released; its caller does
-  // not wait for that.
+  // Only the answer tells when what it binds can be released. Its caller does not wait for that.
   loop_.post([this, alive = std::weak_ptr(alive_), operation] {
     if (alive.expired() || std::exchange(operation->finished, true)) return;
     operations_.remove(operation->id);

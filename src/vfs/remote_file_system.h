@@ -154,7 +154,8 @@ class RemoteFileSystem final : public FileSystem {
 
   // --- Locks ---
 
-  void give_back(OpenFile& file, const LockTable::Key& key, std::uint64_t start, std::uint64_t length);
+  OperationId unlock(const OpenFile& file, const LockTable::Key& key, std::uint64_t start, std::uint64_t length,
+                     Done<void> done);
 
   base::Loop& loop_;
   client::RemoteFs& remote_;
