@@ -51,6 +51,10 @@ void on_init(void* userdata, fuse_conn_info* connection) {
 
 void on_getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
   const vfs::FileId file(info != nullptr ? info->fh : 0);
+  Core& core = core_of(request);
+  if (!file)
+    if (const auto stat = core.last_lookup.take(fuse_req_ctx(request)->pid, vfs::NodeId(node), core.loop.now()))
+      return AttributesReply(request, "getattr").ok(*stat);
   start(AttributesReply(request, "getattr"), [&](Core& core, auto done) {
     return core.files->get_attributes(core.caller_of(request), vfs::NodeId(node), file, std::move(done));
   });

@@ -46,6 +46,7 @@ template <class R, class Begin>
 void start(R reply, Begin&& begin) noexcept {
   Core& core = reply.core();
   fuse_req_t request = reply.request();
+  core.last_lookup.forget(fuse_req_ctx(request)->pid);
   try {
     // The operation does not complete inside begin(), so the request is there for expect_interrupt().
     core.expect_interrupt(request, begin(core, completion(std::move(reply))));

@@ -8,7 +8,7 @@ namespace {
 using vfs::NodeId;
 
 void on_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
-  start(EntryReply(request, "lookup"), [&](Core& core, auto done) {
+  start(LookupReply(request, "lookup"), [&](Core& core, auto done) {
     return core.files->lookup(core.caller_of(request), NodeId(parent), name, std::move(done));
   });
 }

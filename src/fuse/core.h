@@ -8,6 +8,7 @@
 
 #include "base/loop.h"
 #include "fuse/device.h"
+#include "fuse/last_lookup.h"
 #include "fuse/session.h"
 #include "vfs/file_system.h"
 
@@ -41,6 +42,7 @@ struct Core : std::enable_shared_from_this<Core> {
   bool started = false;  ///< the kernel's INIT was answered, or is about to be
   /// Flags to be added to the answer of INIT; 0 once it went out.
   std::uint32_t add_to_init = 0;
+  LastLookup last_lookup;
 
  private:
   struct Interrupted {

@@ -59,6 +59,13 @@ void EntryReply::ok(vfs::Entry entry) {
   if (!taken && files() != nullptr) files()->forget(entry.node, 1);
 }
 
+void LookupReply::ok(vfs::Entry entry) {
+  if (request() != nullptr && !core().closed())
+    core().last_lookup.found(fuse_req_ctx(request())->pid, entry.node, {entry.attributes, entry.attributes_valid},
+                             core().loop.now());
+  EntryReply::ok(std::move(entry));
+}
+
 void AttributesReply::ok(const vfs::Stat& stat) {
   const struct stat attributes = to_stat(stat.attributes);
   answer([&](fuse_req_t request) { return fuse_reply_attr(request, &attributes, to_seconds(stat.valid)); });

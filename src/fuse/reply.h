@@ -67,6 +67,13 @@ class EntryReply : public Reply {
   void ok(vfs::Entry entry);
 };
 
+/// An entry whose attributes the caller's next request is going to ask for.
+class LookupReply : public EntryReply {
+ public:
+  using EntryReply::EntryReply;
+  void ok(vfs::Entry entry);
+};
+
 class AttributesReply : public Reply {
  public:
   using Value = vfs::Stat;

@@ -475,6 +475,78 @@ TEST_F(Mounted, NothingIsLookedAtAfterTheEnd) {
   EXPECT_EQ(0U, loop_.timers());
 }
 
+// The getattr that follows a lookup.
+
+class AfterALookup : public Mounted {
+ protected:
+  static constexpr std::uint32_t kThread = 4000;
+
+  void SetUp() override {
+    mount();
+    files_.entry.node = vfs::NodeId(50);
+    files_.entry.attributes.size = 99;
+    look_up();
+  }
+  void look_up() {
+    kernel_.send(FUSE_LOOKUP, 1, FakeKernel::name("a"), kThread);
+    turn();
+    files_.answer_all();
+    files_.calls.clear();
+  }
+  /// True where the file system was asked.
+  bool asked(std::uint64_t node, std::uint32_t thread, std::uint64_t file = 0) {
+    files_.calls.clear();
+    const auto request = kernel_.send(
+        FUSE_GETATTR, node, FakeKernel::bytes(fuse_getattr_in{file != 0 ? FUSE_GETATTR_FH : 0U, 0, file}), thread);
+    turn();
+    if (!files_.calls.empty()) return true;
+    EXPECT_EQ(99U, kernel_.payload<fuse_attr_out>(request).attr.size);
+    EXPECT_EQ(0U, kernel_.payload<fuse_attr_out>(request).attr_valid);
+    return false;
+  }
+};
+
+TEST_F(AfterALookup, IsAnsweredFromItOnce) {
+  EXPECT_FALSE(asked(50, kThread));
+  EXPECT_TRUE(asked(50, kThread));
+}
+
+TEST_F(AfterALookup, OfAnotherThreadIsAsked) { EXPECT_TRUE(asked(50, kThread + 64)); }
+
+TEST_F(AfterALookup, OfAnotherNodeIsAskedAndEndsIt) {
+  EXPECT_TRUE(asked(51, kThread));
+  EXPECT_TRUE(asked(50, kThread));
+}
+
+TEST_F(AfterALookup, OfAnOpenFileIsAsked) { EXPECT_TRUE(asked(50, kThread, 77)); }
+
+TEST_F(AfterALookup, TooLateIsAsked) {
+  loop_.advance(std::chrono::milliseconds(2));
+  EXPECT_FALSE(asked(50, kThread));
+  look_up();
+  loop_.advance(std::chrono::microseconds(2001));
+  EXPECT_TRUE(asked(50, kThread));
+}
+
+TEST_F(AfterALookup, AnythingElseThatTheThreadDoesEndsIt) {
+  kernel_.send(FUSE_OPEN, 50, FakeKernel::bytes(fuse_open_in{O_RDONLY, 0}), kThread);
+  turn();
+  EXPECT_TRUE(asked(50, kThread));
+}
+
+TEST_F(AfterALookup, WhatAnotherThreadDoesDoesNot) {
+  kernel_.send(FUSE_OPEN, 50, FakeKernel::bytes(fuse_open_in{O_RDONLY, 0}), kThread + 1);
+  turn();
+  EXPECT_FALSE(asked(50, kThread));
+}
+
+TEST_F(AfterALookup, AnUnknownThreadIsAsked) {
+  kernel_.send(FUSE_LOOKUP, 1, FakeKernel::name("a"), 0);
+  turn();
+  files_.answer_all();
+  EXPECT_TRUE(asked(50, 0));
+}
+
 // Callers.
 
 TEST_F(Mounted, GroupsAreFetchedWhereTheyMatter) {
