@@ -16,7 +16,7 @@ constexpr std::size_t kMaxWaiting = 512 * 1024;
 }  // namespace
 
 ChannelCore::ChannelCore(base::Loop& loop, std::weak_ptr<ChannelHost> host, wire::ChannelId id, std::size_t credit)
-    : loop_(loop), host_(std::move(host)), id_(id), credit_(credit), starved_(credit == 0) {}
+    : loop_(loop), host_(std::move(host)), id_(id), peer_window_(credit), credit_(credit), starved_(credit == 0) {}
 
 void ChannelCore::set_handler(Handler* handler) {
   handler_ = handler;
@@ -86,7 +86,8 @@ bool ChannelCore::peer_end() {
 }
 
 bool ChannelCore::peer_credit(std::uint64_t bytes) {
-  if (bytes == 0 || bytes > wire::kChannelWindow || credit_ + bytes > 2 * wire::kChannelWindow) return false;
+  // The peer gives back what it took, so never more than its window in all.
+  if (bytes == 0 || bytes > peer_window_ || credit_ + bytes > peer_window_) return false;
   credit_ += bytes;
   drained();
   return true;
@@ -100,7 +101,7 @@ void ChannelCore::peer_reset(const Error& reason) {
 }
 
 void ChannelCore::open_window(std::size_t credit) {
-  credit_ += credit;
+  peer_window_ = credit_ = credit;
   drained();
 }
 

@@ -63,7 +63,8 @@ class ChannelCore final : public Channel, public std::enable_shared_from_this<Ch
   Handler* handler_ = nullptr;
   bool delivering_ = false;  ///< a delivery is posted
 
-  std::size_t credit_;  ///< bytes that the peer lets us send beyond what was given to the scheduler
+  std::size_t peer_window_;  ///< the peer's; our credit never exceeds it
+  std::size_t credit_;       ///< bytes that the peer lets us send beyond what was given to the scheduler
   bool sent_end_ = false;
   bool starved_;  ///< budget() was 0: the user is owed an on_writable
 

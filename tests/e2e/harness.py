@@ -59,12 +59,14 @@ def wait_for(what, condition, seconds=30):
 class Agent:
     """A `sandboxd agent` on a directory."""
 
-    def __init__(self, root, work, listen=None, token=True, extra=(), command=()):
-        work.mkdir(exist_ok=True)
+    def __init__(self, root, work, listen=None, token=True, extra=(), command=(), owner=None):
         self.root = root
         self.token_file = work / "token"
         self.token_file.write_text("secret-" + os.urandom(8).hex() + "\n")
         self.token_file.chmod(0o600)
+        if owner is not None:
+            for path in (work, self.token_file):
+                os.chown(path, owner, owner)
         listen = listen or f"unix:{work}/agent.sock"
         auth = ["--token-file", str(self.token_file)] if token else ["--no-auth"]
         self.log = open(work / "agent.log", "w+", encoding="utf-8")
@@ -103,11 +105,14 @@ class Case(unittest.TestCase):
             self.fail("/dev/fuse is missing: these tests mount for real")
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="sandbar-e2e-"))
         self.work.chmod(0o755)
+        self.made = set()
         self.addCleanup(shutil.rmtree, self.work, ignore_errors=True)
 
     def folder(self, name):
         path = self.work / name
-        path.mkdir(parents=True, exist_ok=True)
+        if name not in self.made:  # it may be a dead mount point by now, which cannot even be looked at
+            path.mkdir(parents=True, exist_ok=True)
+            self.made.add(name)
         return path
 
     def agent(self, root=None, name="agent", **options):

@@ -10,7 +10,7 @@ import socket
 import stat
 import threading
 
-from harness import Case, main, run, soak
+from harness import Case, main, run, soak, wait_for
 
 
 class Files(Case):
@@ -297,7 +297,16 @@ class Files(Case):
             fcntl.flock(here, fcntl.LOCK_EX)
             self.fails(errno.EAGAIN, fcntl.flock, there, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with open(root / "l", "r+b") as there:
-            fcntl.flock(there, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The kernel tells a FUSE driver of the last close after close(2) has returned.
+            wait_for("the lock to be given back", lambda: self.locks(there))
+
+    @staticmethod
+    def locks(file):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
 
     def test_exclusive_creates_have_one_winner(self):
         root, mount = self.mounted()

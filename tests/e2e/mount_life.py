@@ -140,6 +140,7 @@ class Life(Case):
             "libc = __import__('ctypes').CDLL(None, use_errno=True)\n"
             "buffer = __import__('ctypes').create_string_buffer(256)\n"
             "bad = sum(libc.stat(sys.argv[1].encode(), buffer) != 0 for _ in range(3000))\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0)\n"
             "sys.exit(bad != 0)\n"
         )
         self.assertEqual(run("python3", "-c", script, point / "f", check=False).returncode, 0)
@@ -156,15 +157,11 @@ class Life(Case):
         """uid 1000 through fusermount3, on an agent of its own."""
         os.chmod("/dev/fuse", 0o666)
         user = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--inh-caps=-all"]
-        for name in ("root", "mnt", "agent"):
+        for name in ("root", "mnt"):
             os.chown(self.folder(name), 1000, 1000)
-        agent = self.agent(command=user)
-        os.chown(agent.token_file, 1000, 1000)
-        agent.stop()
-        os.chown(agent.token_file, 1000, 1000)
-        agent = self.agent(name="agent2", listen=f"unix:{self.work}/agent/two.sock", token=False, command=user)
+        agent = self.agent(command=user, owner=1000)
         point = self.folder("mnt")
-        run(*user, MOUNT, agent.url, point)
+        run(*user, MOUNT, agent.url, point, "-o", f"token_file={agent.token_file}")
         self.addCleanup(self.unmount, point)
         run(*user, "sh", "-c", f"cd {point} && echo x > f && mkdir d && chmod 700 d && cat f")
         info = (agent.root / "f").stat()
@@ -183,7 +180,7 @@ class Life(Case):
             (point / f"f{i}").write_text("x")
         run("find", point)
         run("rm", "-rf", *[point / f"f{i}" for i in range(300)])
-        self.assertEqual(len(os.listdir(f"/proc/{pid}/fd")), before)
+        self.assertLessEqual(len(os.listdir(f"/proc/{pid}/fd")), before)
         self.assertLess(len(os.listdir(f"/proc/{pid}/task")), 10)
 
     def test_the_token_is_nowhere_to_be_seen(self):

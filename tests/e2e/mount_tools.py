@@ -82,10 +82,10 @@ class Tools(Case):
             if i % 50 == 0:
                 os.symlink(f"{i}", f"{file}.link")
                 os.link(file, f"{file}.hard")
-        run("tar", "-C", source, "-cf", self.work / "there.tar", ".")
+        run("tar", "--format=posix", "-C", source, "-cf", self.work / "there.tar", ".")
         (mount / "out").mkdir()
         run("tar", "-C", mount / "out", "-xf", self.work / "there.tar")
-        run("tar", "-C", mount / "out", "-cf", self.work / "back.tar", ".")
+        run("tar", "--format=posix", "-C", mount / "out", "-cf", self.work / "back.tar", ".")
         back = self.folder("back")
         run("tar", "-C", back, "-xf", self.work / "back.tar")
         run("diff", "-r", "--no-dereference", source, back)
