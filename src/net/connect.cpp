@@ -12,8 +12,8 @@
 #include "net/fd_stream.h"
 #include "net/resolve.h"
 #include "net/socket.h"
+#include "net/stream_transport.h"
 #include "net/stream_watch.h"
-#include "net/ws_transport.h"
 #include "net/ws_upgrade.h"
 
 namespace sandbar::net {
@@ -284,7 +284,7 @@ void Connector::ended(const std::string& why) {
 
 void Connector::upgraded() {
   watch_.reset();
-  auto transport = make_ws_transport(loop_, std::move(stream_), WsRole::client, http_->take_rest());
+  auto transport = make_stream_transport(loop_, std::move(stream_), WsRole::client, http_->take_rest());
   release();
   auto done = std::move(done_);
   done(std::move(transport));

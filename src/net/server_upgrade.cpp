@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/stream_transport.h"
 #include "net/stream_watch.h"
-#include "net/ws_transport.h"
 #include "net/ws_upgrade.h"
 
 namespace sandbar::net {
@@ -95,7 +95,7 @@ class Upgrade : public std::enable_shared_from_this<Upgrade> {
   void succeed() {
     watch_.reset();
     loop_.cancel(timer_);
-    auto transport = make_ws_transport(loop_, std::move(stream_), WsRole::server, http_.take_rest());
+    auto transport = make_stream_transport(loop_, std::move(stream_), WsRole::server, http_.take_rest());
     const auto self = shared_from_this();
     auto done = std::exchange(done_, nullptr);
     if (done) done(std::move(transport));

@@ -82,6 +82,7 @@ TEST_F(Listening, RefusesOtherRequests) {
   EXPECT_EQ(answer(upgrade_request(token + "Content-Length: 5\r\n")), "HTTP/1.1 400");
   EXPECT_EQ(answer(upgrade_request(token + "Content-Length: 99999999999999999999\r\n")), "HTTP/1.1 400");
   EXPECT_EQ(answer(upgrade_request(token + "Transfer-Encoding: chunked\r\n")), "HTTP/1.1 400");
+  EXPECT_EQ(answer(upgrade_request(token + "Origin: http://localhost\r\n")), "HTTP/1.1 403");
   EXPECT_EQ(answer(upgrade_request(token, "")), "HTTP/1.1 400");
   EXPECT_EQ(answer(upgrade_request(token, "sandbox-mux.v2")), "HTTP/1.1 400");
   EXPECT_EQ(answer(std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xFC\x03\x03", 11)), "HTTP/1.1 400");
@@ -338,6 +339,23 @@ TEST_F(Stdio, ServesOneConnectionOnTwoPipes) {
   to_server.reset();
   ASSERT_TRUE(run_until([&] { return peer.seen.closed.has_value(); }));
   EXPECT_EQ(peer.seen.closed->code, Errc::disconnected);
+}
+
+TEST_F(Stdio, ServesOneConnectionOnASocket) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  RawPeer client{base::UniqueFd(ends[0])};
+  base::UniqueFd in(ends[1]), out(::fcntl(ends[1], F_DUPFD_CLOEXEC, 0));
+  serve(std::move(in), std::move(out));
+  ASSERT_TRUE(client.send(upgrade_request()));
+  ASSERT_TRUE(run_until([&] { return !accepted.empty(); }));
+  Peer& peer = *accepted.front();
+  peer.transport->start(peer.seen);
+  client.received.clear();
+  peer.transport->send("back");
+  EXPECT_TRUE(run_until([&] { return client.take().received.find("back") != std::string::npos; }));
+  peer.transport.reset();
+  EXPECT_TRUE(run_until([&] { return client.take().ended; }));
 }
 
 TEST_F(Stdio, FailsWhenTheInputEnds) {

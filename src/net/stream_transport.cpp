@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/ws_transport.h"
+#include "net/stream_transport.h"
 
 #include <climits>
 #include <cstring>
@@ -358,8 +358,8 @@ class WsTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_ws_transport(base::Loop& loop, std::unique_ptr<Stream> stream, WsRole role,
-                                             base::Bytes rest) {
+std::unique_ptr<Transport> make_stream_transport(base::Loop& loop, std::unique_ptr<Stream> stream, WsRole role,
+                                                 base::Bytes rest) {
   auto connection = std::make_shared<Connection>(loop, std::move(stream), role, std::move(rest));
   connection->open();
   return std::make_unique<WsTransport>(std::move(connection));

@@ -9,7 +9,7 @@
 namespace sandbar::net {
 
 /// A Transport on an upgraded stream; internal to net. `rest` is what was read behind the HTTP head.
-std::unique_ptr<Transport> make_ws_transport(base::Loop& loop, std::unique_ptr<Stream> stream, WsRole role,
-                                             base::Bytes rest);
+std::unique_ptr<Transport> make_stream_transport(base::Loop& loop, std::unique_ptr<Stream> stream, WsRole role,
+                                                 base::Bytes rest);
 
 }  // namespace sandbar::net
