@@ -17,6 +17,10 @@
 
 #include "base/text.h"
 
+/// glibc's clone(3) by its other name. Sanitizers intercept "clone", and take it for a fork(2): what they then change
+/// for the child they would change for us, whose memory it shares.
+extern "C" int __clone(int (*run)(void*), void* stack, int flags, void* argument, ...) noexcept;  // NOLINT
+
 namespace sandbar::agent {
 namespace {
 
@@ -117,7 +121,7 @@ pid_t clone_child(Launch& launch, int* pidfd) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  const pid_t pid = ::clone(child_main, stack.top(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &launch, pidfd);
+  const pid_t pid = ::__clone(child_main, stack.top(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &launch, pidfd);
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   errno = error;

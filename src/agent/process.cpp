@@ -102,6 +102,10 @@ void Process::on_exit() {
 }
 
 void Process::check_drained() {
+  // What was written before the exit is never late, however late we are: only what is not there now is.
+  for (auto* pump : {output_.get(), error_output_.get()})
+    if (pump != nullptr) pump->look();
+  if (child_.reaped()) return;
   base::TimePoint last{};
   for (auto* pump : {output_.get(), error_output_.get()})
     if (pump != nullptr && !pump->over()) last = std::max(last, pump->last_activity());

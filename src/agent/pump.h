@@ -56,6 +56,10 @@ class OutputPump final : public mux::Channel::Handler {
   /// Ends the stream now, although others may hold the pipe. Nothing if it is over already; `finished` runs.
   void stop();
   [[nodiscard]] bool over() const { return !pipe_; }
+  /// Reads what is there now; for a loop that was too busy to see it.
+  void look() {
+    if (watch_) read_some();
+  }
   /// When bytes last moved or were last held up by the reader.
   [[nodiscard]] base::TimePoint last_activity() const;
 

@@ -289,5 +289,20 @@ TEST_F(Process, ManyShortOnesAreAllAnsweredWithAllTheySaid) {
   }
 }
 
+TEST_F(Process, ALoopThatIsTooBusyLosesNoOutput) {
+  // The limit for background children has passed at once on this clock. With more ready descriptors than are looked at
+  // in one turn of the loop, some exits are seen before the output is.
+  fakes::FastLoop busy(real_loop_, 1'000'000);
+  service_ = std::make_unique<ProcessService>(busy, *root_, journals_, ProcessServiceOptions{});
+  std::vector<std::shared_ptr<Started>> all;
+  for (int i = 0; i < 200; ++i) all.push_back(spawn(shell("p" + std::to_string(i), "echo out; echo err >&2")));
+  for (const auto& each : all) {
+    run_until([&] { return each->ended.has_value(); });
+    EXPECT_EQ(each->out->received, "out\n");
+    EXPECT_EQ(each->err->received, "err\n");
+  }
+  service_.reset();
+}
+
 }  // namespace
 }  // namespace sandbar::agent
