@@ -119,6 +119,15 @@ int RemoteFileSystem::fill_changes(const Changes& changes, wire::SetAttributes& 
   return 0;
 }
 
+bool RemoteFileSystem::only_clears_setid(const Caller& caller, const Node& node, const Changes& changes) const {
+  if (!changes.mode || changes.uid || changes.gid || changes.size || changes.accessed || changes.modified ||
+      changes.accessed_now || changes.modified_now || caller.uid == 0 || shown(node).uid == caller.uid)
+    return false;
+  const std::uint32_t had = node.attributes.mode & kPermissions;
+  const std::uint32_t gone = had & ~*changes.mode;
+  return (*changes.mode & kPermissions & ~had) == 0 && gone != 0 && (gone & ~std::uint32_t{S_ISUID | S_ISGID}) == 0;
+}
+
 OperationId RemoteFileSystem::set_attributes(const Caller& caller, NodeId id, FileId file_id, Changes changes,
                                              Done<Stat> done) {
   SANDBAR_ON_LOOP(loop_);
@@ -136,7 +145,8 @@ OperationId RemoteFileSystem::set_attributes(const Caller& caller, NodeId id, Fi
     request.handle = file->handle;
     pins.files.push_back(file->id);
   }
-  return ask_once(std::move(done), std::move(pins), context(caller), std::move(request), {},
+  wire::RequestContext as = only_clears_setid(caller, *node, changes) ? wire::RequestContext{} : context(caller);
+  return ask_once(std::move(done), std::move(pins), std::move(as), std::move(request), {},
                   [this, id](auto&& answer) { return heard(id, answer.reply.attributes); });
 }
 

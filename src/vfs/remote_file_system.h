@@ -110,6 +110,10 @@ class RemoteFileSystem final : public FileSystem {
   void settle(Operation& operation);
   void on_failure(const Operation& operation, const Error& error);
 
+  /// What the kernel itself does before someone who may write, but is not the owner, writes or truncates: setuid and
+  /// setgid bits go. The agent does that as itself, since the caller may not. A chmod of such a caller never gets
+  /// here: the kernel refuses it (default_permissions).
+  [[nodiscard]] bool only_clears_setid(const Caller& caller, const Node& node, const Changes& changes) const;
   [[nodiscard]] wire::RequestContext context(const Caller& caller) const;
   [[nodiscard]] static wire::RequestContext context(const OpenFile& file);
   [[nodiscard]] std::uint32_t body_limit() const;

@@ -189,6 +189,33 @@ TEST_F(Names, AttributesAreSet) {
   EXPECT_EQ(remote.tree.at("/f")->data, "ab");
 }
 
+TEST_F(Names, SetuidBitsGoBeforeAWriteOfSomeoneElse) {
+  // The kernel does that with a setattr of the writer's, who may not chmod; the agent does it as itself.
+  const auto file = remote.tree.put_file("/f", "x");
+  Options options;
+  options.id_map = IdMapMode::none;
+  open(options);
+  const NodeId node = find("/f").node;
+  caller.uid = 1234;
+  const auto by_itself = [&](std::uint32_t had, std::uint32_t mode, std::optional<std::uint64_t> size = std::nullopt) {
+    file->attributes.mode = S_IFREG | had;
+    stat(node);
+    Changes changes;
+    changes.mode = mode;
+    changes.size = size;
+    change(node, changes);
+    return !remote.asked.back().second.caller.has_value();
+  };
+  EXPECT_TRUE(by_itself(06777, 0777));
+  EXPECT_TRUE(by_itself(06767, 02767));
+  EXPECT_FALSE(by_itself(06777, 0776)) << "more than setuid bits goes";
+  EXPECT_FALSE(by_itself(0777, 0777)) << "nothing goes";
+  EXPECT_FALSE(by_itself(04767, 0777)) << "a bit comes";
+  EXPECT_FALSE(by_itself(04777, 0777, 0)) << "something else changes too";
+  file->attributes.uid = 1234;
+  EXPECT_FALSE(by_itself(04777, 0777)) << "the owner may";
+}
+
 TEST_F(Names, EachKindIsMade) {
   open();
   EXPECT_EQ(make_directory(kRootNode, "d").os_errno(), 0);
