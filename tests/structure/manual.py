@@ -29,7 +29,7 @@ def help_text(program):
 
 
 def section(text, title):
-    found = re.search(rf"^{title}:\n((?:.+\n)*)", text, re.MULTILINE)
+    found = re.search(rf"^{title}[^\n]*:\n((?:.+\n)*)", text, re.MULTILINE)
     return found.group(1) if found else ""
 
 
