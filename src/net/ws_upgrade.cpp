@@ -13,6 +13,7 @@ namespace {
 
 namespace http = websocketpp::http;
 
+constexpr std::string_view kHttpVersion = "HTTP/1.1 ";
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 constexpr std::size_t kShown = 100;
 
@@ -68,6 +69,17 @@ std::string bearer(const std::string& authorization) {
   return start == std::string::npos ? std::string{} : authorization.substr(start);
 }
 
+/// Of "HTTP/1.1 404 Not Found"; 0 where there is none.
+int status_of(std::string_view head) {
+  head.remove_prefix(kHttpVersion.size());
+  int status = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i >= head.size() || head[i] < '0' || head[i] > '9') return 0;
+    status = status * 10 + (head[i] - '0');
+  }
+  return head.size() > 3 && (head[3] == ' ' || head[3] == '\r') ? status : 0;
+}
+
 std::string plain_response(http::status_code::value status, std::string_view extra, std::string_view text) {
   return "HTTP/1.1 " + std::to_string(status) + " " + http::status_code::get_string(status) + "\r\n" +
          std::string(extra) + "Content-Type: text/plain\r\nContent-Length: " + std::to_string(text.size() + 1) +
@@ -91,7 +103,7 @@ struct WsClientUpgrade::Core {
     return state = State::failed;
   }
   State judge();
-  State judge_status(const WsConfig::response_type& response);
+  State judge_status(int status);
 };
 
 WsClientUpgrade::WsClientUpgrade(const WsClientOptions& options) : core_(std::make_unique<Core>()) {
@@ -115,11 +127,10 @@ std::string WsClientUpgrade::received() const {
 WsClientUpgrade::State WsClientUpgrade::receive(std::string_view bytes) {
   Core& core = *core_;
   if (core.state != State::more) return core.state;
-  constexpr std::string_view kHttp = "HTTP/1.1 ";
   const Head::State head = core.head.add(bytes);
   // At once, not when the time is over: an ssh server, or a command that prints a greeting, waits for us.
-  const std::string_view start = std::string_view(core.head.bytes).substr(0, kHttp.size());
-  if (start != kHttp.substr(0, start.size()))
+  const std::string_view start = std::string_view(core.head.bytes).substr(0, kHttpVersion.size());
+  if (start != kHttpVersion.substr(0, start.size()))
     return core.failed(Errc::protocol, "what answered is not an agent: it sent " + shown(core.head.bytes));
   if (head == Head::State::too_long) return core.failed(Errc::protocol, "what answered sent an endless HTTP header");
   if (head == Head::State::not_text) return core.failed(Errc::protocol, "what answered sent no HTTP header");
@@ -127,13 +138,15 @@ WsClientUpgrade::State WsClientUpgrade::receive(std::string_view bytes) {
 }
 
 WsClientUpgrade::State WsClientUpgrade::Core::judge() {
+  const int status = status_of(head.bytes);
+  // Others do not reach the parser: it makes an enumeration of 9 bits of the number.
+  if (status != http::status_code::switching_protocols) return judge_status(status);
   WsConfig::response_type response;
   try {
     response.consume(head.bytes.data(), head.end);
   } catch (const std::exception&) {
     return failed(Errc::protocol, "the server's HTTP answer is malformed: " + shown(head.bytes));
   }
-  if (response.get_status_code() != http::status_code::switching_protocols) return judge_status(response);
   if (const auto wrong = processor.validate_server_handshake_response(request, response))
     return failed(Errc::protocol, "the server's WebSocket upgrade is wrong: " + wrong.message());
   if (!response.get_header("Sec-WebSocket-Extensions").empty())
@@ -145,8 +158,7 @@ WsClientUpgrade::State WsClientUpgrade::Core::judge() {
   return state = State::upgraded;
 }
 
-WsClientUpgrade::State WsClientUpgrade::Core::judge_status(const WsConfig::response_type& response) {
-  const int status = response.get_status_code();
+WsClientUpgrade::State WsClientUpgrade::Core::judge_status(int status) {
   if (status == http::status_code::unauthorized || status == http::status_code::forbidden) {
     const bool sent = !request.get_header("Authorization").empty();
     return failed(Errc::unauthorized,

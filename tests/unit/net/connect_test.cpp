@@ -151,6 +151,7 @@ TEST_F(Connecting, AnswersThatAreNoUpgrade) {
   EXPECT_EQ(error_of_answer(upgrade + "Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n", false).code,
             Errc::protocol);
   EXPECT_EQ(error_of_answer("HTTP/1.1 x\r\n\r\n", false).code, Errc::protocol);
+  EXPECT_EQ(error_of_answer("HTTP/1.1 1013 Hm\r\n\r\n", false).code, Errc::protocol);
   EXPECT_EQ(error_of_answer("HTTP/1.1 200 " + std::string(20000, 'x'), false).code, Errc::protocol);
   EXPECT_EQ(error_of_answer(std::string("HTTP/1.1 200 OK\r\n\0\1\2", 20), false).code, Errc::protocol);
 }
