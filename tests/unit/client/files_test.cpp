@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "real_agent.h"
+#include "fakes/real_agent.h"
 
 namespace sandbar {
 namespace {
@@ -44,7 +44,7 @@ class FilesTest : public ::testing::Test {
     return attributes.st_mode;
   }
 
-  RealAgent agent_;
+  fakes::RealAgent agent_;
   Client client_ = agent_.connect();
   Files files_ = client_.files();
 };

@@ -12,7 +12,7 @@
 #include "net/asio_loop.h"
 #include "sandbar/client.h"
 
-namespace sandbar {
+namespace sandbar::fakes {
 
 /// A whole agent on a thread of this program, serving a folder that is gone afterwards.
 class RealAgent {
@@ -62,4 +62,4 @@ class RealAgent {
   std::thread thread_;
 };
 
-}  // namespace sandbar
+}  // namespace sandbar::fakes
