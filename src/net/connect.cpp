@@ -120,6 +120,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   std::unique_ptr<PendingResolve> resolve_;
   std::vector<SocketAddress> addresses_;
   std::size_t next_address_ = 0;
+  int attempt_error_ = 0;  ///< the most telling one so far
 
   base::UniqueFd socket_;  ///< connecting
   base::WatchId socket_watch_;
@@ -206,8 +207,11 @@ void Connector::attempt_finished() {
 
 void Connector::attempt_failed(int error) {
   end_attempt();
+  // A family that this machine does not have says less than what an address that it could reach answered.
+  const bool no_such_network = error == ENETUNREACH || error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+  if (attempt_error_ == 0 || !no_such_network) attempt_error_ = error;
   if (next_address_ < addresses_.size()) return try_next();
-  fail(Errc::disconnected, error_text(error) + hint(error));
+  fail(Errc::disconnected, error_text(attempt_error_) + hint(attempt_error_));
 }
 
 void Connector::end_attempt() {

@@ -71,7 +71,8 @@ class SignalsBlocked {
 
 Result<std::vector<SocketAddress>> system_lookup(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
-  hints.ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG;
+  // Not AI_ADDRCONFIG: it does not count loopback addresses, and trying one that is unreachable costs nothing.
+  hints.ai_flags = AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   if (const int failed = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list); failed != 0)
