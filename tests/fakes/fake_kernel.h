@@ -77,10 +77,10 @@ class FakeKernel final : public fuse::Device {
     return send(FUSE_INIT, 0, bytes(init));
   }
   /// The kernel interrupts the request, for an ordinary signal or a killed caller alike.
-  void interrupt(std::uint64_t request) {
+  std::uint64_t interrupt(std::uint64_t request) {
     fuse_interrupt_in interrupt{};
     interrupt.unique = request;
-    send(FUSE_INTERRUPT, 0, bytes(interrupt));
+    return send(FUSE_INTERRUPT, 0, bytes(interrupt));
   }
   /// Bytes that are no request.
   void send_raw(std::string frame) { requests_.push_back(std::move(frame)); }

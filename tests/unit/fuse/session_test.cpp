@@ -430,10 +430,16 @@ TEST_F(Mounted, AnInterruptAfterTheAnswerIsHarmless) {
   const auto request = kernel_.send(FUSE_STATFS, 1);
   turn();
   files_.answer(0);
-  kernel_.interrupt(request);
+  const auto interrupt = kernel_.interrupt(request);
   turn();
   EXPECT_TRUE(files_.interrupts.empty());
   EXPECT_EQ(1, kernel_.reply(request)->times);
+  // libfuse keeps it for a request that may still come, and hands it back at the next one.
+  kernel_.send(FUSE_STATFS, 1);
+  turn();
+  EXPECT_TRUE(files_.interrupts.empty());
+  ASSERT_NE(nullptr, kernel_.reply(interrupt));
+  EXPECT_EQ(-EAGAIN, kernel_.reply(interrupt)->error);
 }
 
 TEST_F(Mounted, ACallerThatIsKilledAfterAFirstInterruptIsNoticed) {
