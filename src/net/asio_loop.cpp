@@ -315,6 +315,4 @@ bool AsioLoop::is_current() const {
   return runner == std::thread::id() || runner == std::this_thread::get_id();
 }
 
-boost::asio::io_context& AsioLoop::context() { return state_->context; }
-
 }  // namespace sandbar::net

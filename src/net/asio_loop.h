@@ -5,10 +5,6 @@
 
 #include "base/loop.h"
 
-namespace boost::asio {
-class io_context;
-}
-
 namespace sandbar::net {
 
 /// The real Loop, on Boost.Asio. run() makes the calling thread the loop's thread.
@@ -17,7 +13,8 @@ class AsioLoop final : public base::Loop {
   AsioLoop();
   ~AsioLoop() override;
 
-  /// Runs until stop(). What is still queued then is destroyed with the loop, not run.
+  /// Runs until stop(), which may also come first. What is still queued then waits for the next run(), or is destroyed
+  /// with the loop. An exception of a task leaves run(); the loop can be run again.
   void run();
   /// Any thread; also from a task.
   void stop();
@@ -26,12 +23,10 @@ class AsioLoop final : public base::Loop {
   [[nodiscard]] base::TimePoint now() const override;
   base::TimerId schedule(base::Duration after, base::Task task) override;
   void cancel(base::TimerId timer) override;
+  /// A regular file, which epoll(7) refuses, counts as always ready. Flags of the descriptor are not changed.
   base::WatchId watch(int fd, base::Readiness readiness, base::Function<void()> ready) override;
   void unwatch(base::WatchId watch) override;
   [[nodiscard]] bool is_current() const override;
-
-  /// For net's own streams only.
-  boost::asio::io_context& context();
 
  private:
   struct State;
