@@ -52,8 +52,13 @@ Result<void> AgentSession::on_hello(const wire::Hello& theirs, wire::Hello& ours
 }
 
 void AgentSession::on_ready(const wire::Hello&) {
-  files_ = std::make_unique<FileService>(
-      FileServiceContext{services_.loop, services_.root, services_.pool, services_.journals, journal_});
+  files_ = std::make_unique<FileService>(FileServiceContext{services_.loop, services_.root, services_.pool,
+                                                            services_.journals, journal_,
+                                                            [this] { return session_->backlog(); }});
+}
+
+void AgentSession::on_drained() {
+  if (files_) files_->on_drained();
 }
 
 void AgentSession::on_request(mux::Message message, mux::Responder responder) {

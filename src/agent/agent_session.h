@@ -42,6 +42,7 @@ class AgentSession final : public mux::Session::Handler {
 
   void on_ready(const wire::Hello& peer_hello) override;
   void on_request(mux::Message message, mux::Responder responder) override;
+  void on_drained() override;
   void on_closed(const Error& reason) override;
 
  private:

@@ -16,21 +16,29 @@ bool is_file_request(const wire::RequestBody& body) {
 
 FileService::FileService(FileServiceContext context)
     : core_(std::make_shared<FileCore>(context.loop, context.root, context.pool, context.journals,
-                                       std::move(context.journal_id))) {}
+                                       std::move(context.journal_id))),
+      gate_(std::make_shared<ReplyGate>(std::move(context.backlog))) {}
 
 FileService::~FileService() = default;
 
 void FileService::handle(wire::Request request, base::Bytes body, mux::Responder responder) {
-  // The responder goes into the completion, and must learn whom to cancel before: the call's id comes after.
-  auto call = std::make_shared<FileCallId>();
-  responder.on_cancel([weak = std::weak_ptr(core_), call] {
-    if (const auto core = weak.lock()) core->cancel(*call);
+  const std::size_t room = reply_room(request.body);
+  gate_->pass(room, [core = core_, gate = std::weak_ptr(gate_), room, request = std::move(request),
+                     body = std::move(body), responder = std::move(responder)]() mutable {
+    // The responder goes into the completion, and must learn whom to cancel before: the call's id comes after.
+    auto call = std::make_shared<FileCallId>();
+    responder.on_cancel([weak = std::weak_ptr(core), call] {
+      if (const auto known = weak.lock()) known->cancel(*call);
+    });
+    *call = core->submit(std::move(request), std::move(body),
+                         [gate, room, responder = std::move(responder)](Result<FileAnswer> answer) mutable {
+                           if (answer)
+                             responder.reply({wire::encode_reply(answer->reply), std::move(answer->body)});
+                           else
+                             responder.fail(answer.error());
+                           if (const auto known = gate.lock()) known->answered(room);
+                         });
   });
-  *call = core_->submit(std::move(request), std::move(body),
-                        [responder = std::move(responder)](Result<FileAnswer> answer) mutable {
-                          if (!answer) return responder.fail(answer.error());
-                          responder.reply({wire::encode_reply(answer->reply), std::move(answer->body)});
-                        });
 }
 
 }  // namespace sandbar::agent

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "agent/journal.h"
+#include "agent/reply_gate.h"
 #include "agent/root.h"
 #include "agent/worker_pool.h"
 #include "base/bytes.h"
@@ -22,7 +23,8 @@ struct FileServiceContext {
   Root& root;
   WorkerPool& pool;
   Journals& journals;
-  std::string journal_id;  ///< of the client's hello; may be empty
+  std::string journal_id;                 ///< of the client's hello; may be empty
+  base::Function<std::size_t()> backlog;  ///< bytes of replies that wait in the session
 };
 
 class FileCore;
@@ -38,9 +40,12 @@ class FileService {
 
   /// is_file_request(request.body) must be true. Cancelling the responder's request gives up one that has not begun.
   void handle(wire::Request request, base::Bytes body, mux::Responder responder);
+  /// Fewer replies wait in the session than before.
+  void on_drained() { gate_->look(); }
 
  private:
   std::shared_ptr<FileCore> core_;
+  std::shared_ptr<ReplyGate> gate_;
 };
 
 }  // namespace sandbar::agent

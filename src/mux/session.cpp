@@ -43,11 +43,6 @@ bool Responder::cancelled() const {
   return !core || core->is_cancelled(id_);
 }
 
-std::size_t Responder::backlog() const {
-  const auto core = core_.lock();
-  return core ? core->backlog() : 0;
-}
-
 Session::Session(base::Loop& loop, std::unique_ptr<net::Transport> transport, SessionOptions options, Handler& handler)
     : core_(std::make_shared<SessionCore>(loop, std::move(transport), std::move(options), handler)) {
   core_->start();
@@ -65,6 +60,7 @@ void Session::close(const Error& reason) { core_->close(reason); }
 bool Session::ready() const { return core_->ready(); }
 const wire::Hello& Session::peer_hello() const { return core_->peer_hello(); }
 SessionStats Session::stats() const { return core_->stats(); }
+std::size_t Session::backlog() const { return core_->backlog(); }
 std::string Session::peer() const { return core_->peer(); }
 
 }  // namespace sandbar::mux

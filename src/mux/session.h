@@ -25,7 +25,7 @@ struct RequestOptions {
   base::Duration timeout{0};  ///< 0: none. At its end the request fails with Errc::timeout and the peer gets a cancel
 };
 
-/// Bytes of waiting replies; see Responder::backlog.
+/// Bytes of waiting replies; see Session::backlog.
 constexpr std::size_t kReplyBacklog = 8 * 1024 * 1024;
 
 class SessionCore;
@@ -118,6 +118,9 @@ class Session {
   [[nodiscard]] bool ready() const;
   [[nodiscard]] const wire::Hello& peer_hello() const;
   [[nodiscard]] SessionStats stats() const;
+  /// Bytes of replies that wait here: a service that would add much to them waits for Handler::on_drained, so that a
+  /// client which asks and does not read cannot fill our memory.
+  [[nodiscard]] std::size_t backlog() const;
   [[nodiscard]] std::string peer() const;
 
  private:

@@ -13,6 +13,8 @@ namespace sandbar::mux {
 
 using wire::FrameType;
 
+static_assert(wire::kMaxMessage == net::kMaxTransportMessage);
+
 namespace {
 
 wire::Limits own_limits() {

@@ -271,10 +271,7 @@ TEST(Session, ABacklogOfRepliesIsToldAndDrains) {
   pair.settle();
   pair.agent_end->automatic = false;
   for (Responder& responder : pair.agent_handler.responders) responder.reply({"", std::string(wire::kMaxBody, 'x')});
-  Outcome probe;
-  pair.client->request({"probe", ""}, {}, probe.completion());
-  pair.settle();
-  EXPECT_GT(pair.agent_handler.responders.back().backlog(), kReplyBacklog);
+  EXPECT_GT(pair.agent->backlog(), kReplyBacklog);
   EXPECT_EQ(pair.agent_handler.drained, 0);
   while (pair.agent_end->deliver_one()) pair.settle();
   EXPECT_EQ(pair.agent_handler.drained, 1);
