@@ -33,8 +33,8 @@ class ListSink {
 
 /// The file system that is mounted: inodes with lookup counts, open files, and each operation's way to the sandbox.
 /// All on the loop's thread. Every `done` runs exactly once, never inside the call; its errors carry the errno for the
-/// caller as Errc::os, or Errc::timeout, disconnected, cancelled (fuse turns those into ETIMEDOUT, ENOTCONN, EINTR). Today each
-/// operation asks the sandbox; caches and write-back come behind this interface.
+/// caller as Errc::os, or Errc::timeout, disconnected, cancelled (fuse turns those into ETIMEDOUT, ENOTCONN, EINTR).
+/// Today each operation asks the sandbox; caches and write-back come behind this interface.
 class FileSystem {
  public:
   template <class T>
