@@ -40,7 +40,8 @@ sigset_t ending_signals() {
 void install(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (!is_to_be_ignored(signal)) ::sigaction(signal, &action, nullptr);
 }
 
 std::string read_report(int fd) {
@@ -69,7 +70,7 @@ std::string ending(int status) {
 
 int wait_for_report(const std::string& program, cli::Io io, int fd) {
   const std::string report = read_report(fd);
-  if (!report.empty() && report.front() == kReady) return 0;
+  if (!report.empty() && report.front() == kReady && last_signal == 0) return 0;
   int status = 0;
   while (::waitpid(background_process, &status, 0) < 0 && errno == EINTR) {
   }
@@ -99,6 +100,11 @@ bool write_all(int fd, const std::string& bytes) {
 }
 
 }  // namespace
+
+bool is_to_be_ignored(int signal) {
+  struct sigaction now {};
+  return signal == SIGHUP && ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
 
 bool StartReport::ready() {
   if (!pipe_) return true;

@@ -8,6 +8,10 @@
 
 namespace sandbar::tools {
 
+/// True for HUP where nohup(1) asked for it. INT is ignored too in what a script starts with `&`; there a kill -INT is
+/// meant for us.
+bool is_to_be_ignored(int signal);
+
 /// The background process' way to tell the one that waits in front of it how it went.
 class StartReport {
  public:

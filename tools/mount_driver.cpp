@@ -43,7 +43,8 @@ class Signals {
     struct sigaction action {};
     action.sa_handler = tell_loop;
     action.sa_flags = SA_RESTART;
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+      if (!is_to_be_ignored(signal)) ::sigaction(signal, &action, nullptr);
     action.sa_handler = ignore_signal;
     ::sigaction(SIGPIPE, &action, nullptr);
   }
