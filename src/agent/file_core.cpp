@@ -25,7 +25,7 @@ FileCore::~FileCore() {
     if (call.turn == Turn::begun && !call.running) journals_.finish(journal_id_, number);
     journals_.stop_waiting(call.after);
   }
-  // The last close(2) of a deleted file can take its time: not here.
+  // As in bury_dropped().
   pool_.submit([objects = std::move(objects_), handles = std::move(handles_)] {});
 }
 
@@ -115,8 +115,8 @@ void FileCore::drain_ready() {
   if (draining_) return;
   draining_ = true;
   while (!ready_.empty()) {
-    const FileCallId id = ready_.back();
-    ready_.pop_back();
+    const FileCallId id = ready_.front();
+    ready_.pop_front();
     const auto it = calls_.find(id);
     if (it == calls_.end() || it->second.running) continue;
     if (it->second.failure)
@@ -231,6 +231,7 @@ void FileCore::finish(FileCallId id, FileResult result, wire::ChangeNumber chang
   settle_journal(id, call);
   settle_bindings(call, result);
   settle_uses(call);
+  bury_dropped();
   Result<FileAnswer> answer =
       result ? Result<FileAnswer>(FileAnswer{wire::Reply{change, std::move(result->reply)}, std::move(result->body)})
              : Result<FileAnswer>(std::move(result).error());
@@ -285,6 +286,14 @@ void FileCore::settle_uses(Call& call) {
     ready_.push_back(closer->second);
     closers_.erase(closer);
   }
+}
+
+/// The last descriptor of a deleted file frees its blocks, which can take seconds: not on the loop.
+void FileCore::bury_dropped() {
+  std::vector<ObjectPtr> objects = objects_.take_dropped();
+  std::vector<OpenFilePtr> files = handles_.take_dropped();
+  if (objects.empty() && files.empty()) return;
+  pool_.submit([objects = std::move(objects), files = std::move(files)] {});
 }
 
 void FileCore::cancel(FileCallId id) {

@@ -100,6 +100,7 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
   void settle_bindings(Call& call, FileResult& result);
   void bind_listed(const Call& call, FileResult& result);
   void settle_uses(Call& call);
+  void bury_dropped();
 
   base::Loop& loop_;
   Root& root_;
@@ -111,7 +112,7 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
   ObjectTable objects_;
   HandleTable handles_;
   std::unordered_map<wire::HandleId, FileCallId> closers_;  ///< closes that wait for other requests of their handle
-  std::vector<FileCallId> ready_;                           ///< to be looked at again
+  std::deque<FileCallId> ready_;                           ///< to be looked at again
   bool draining_ = false;
   std::uint64_t last_call_ = 0;
 };

@@ -38,7 +38,7 @@ class IdTable {
     return true;
   }
   /// False for an id that is in use and not pending. The waiters are to be looked at again.
-  bool bind(Id id, Value value, std::vector<Waiter>& woken) {
+  bool bind(Id id, Value value, std::deque<Waiter>& woken) {
     Entry& entry = entries_[id];
     if (entry.state == State::bound || entry.state == State::failed) return false;
     entry.state = State::bound;
@@ -47,7 +47,7 @@ class IdTable {
     drop_if_done(id);
     return true;
   }
-  void fail(Id id, const Error& error, std::vector<Waiter>& woken) {
+  void fail(Id id, const Error& error, std::deque<Waiter>& woken) {
     Entry& entry = entries_[id];
     entry.state = State::failed;
     entry.error = error;
@@ -86,20 +86,25 @@ class IdTable {
     return it == entries_.end() ? nullptr : &it->second;
   }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  /// Values of ids that have ended since the last call, to be destroyed where that may take its time.
+  [[nodiscard]] std::vector<Value> take_dropped() { return std::exchange(dropped_, {}); }
 
  private:
-  static void wake(Entry& entry, std::vector<Waiter>& woken) {
+  static void wake(Entry& entry, std::deque<Waiter>& woken) {
     woken.insert(woken.end(), entry.waiters.begin(), entry.waiters.end());
     entry.waiters.clear();
   }
   void drop_if_done(Id id) {
     const auto it = entries_.find(id);
     if (it == entries_.end() || it->second.uses != 0 || it->second.state == State::pending) return;
-    if (it->second.released || it->second.state == State::named) entries_.erase(it);
+    if (!it->second.released && it->second.state != State::named) return;
+    if (it->second.state == State::bound) dropped_.push_back(std::move(it->second.value));
+    entries_.erase(it);
   }
 
   std::unordered_map<Id, Entry> entries_;
   std::deque<Id> failed_;
+  std::vector<Value> dropped_;
 };
 
 }  // namespace sandbar::agent

@@ -112,8 +112,13 @@ void Identities::become_agent() const {
 }
 
 ActAs::ActAs(const Identities& identities, const std::optional<wire::Caller>& caller)
-    : identities_(identities), previous_(acting_as) {
-  const wire::Caller* wanted = caller && !identities.is_own(*caller) ? &*caller : nullptr;
+    : ActAs(identities, caller ? &*caller : nullptr) {}
+
+ActAs::ActAs(const Identities& identities, std::nullopt_t)
+    : ActAs(identities, static_cast<const wire::Caller*>(nullptr)) {}
+
+ActAs::ActAs(const Identities& identities, const wire::Caller* caller) : identities_(identities), previous_(acting_as) {
+  const wire::Caller* wanted = caller != nullptr && !identities.is_own(*caller) ? caller : nullptr;
   if (wanted == previous_) return;
   switched_ = true;
   if (previous_ != nullptr) identities_.become_agent();

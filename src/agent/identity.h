@@ -46,13 +46,19 @@ class Identities {
 /// (EPERM) nothing has changed. A thread that cannot get its old identity back ends the process.
 class ActAs {
  public:
+  /// `caller` outlives the scope.
   ActAs(const Identities& identities, const std::optional<wire::Caller>& caller);
+  ActAs(const Identities& identities, std::optional<wire::Caller>&& caller) = delete;
+  /// As the agent itself.
+  ActAs(const Identities& identities, std::nullopt_t);
   ~ActAs();
   ActAs(const ActAs&) = delete;
   ActAs& operator=(const ActAs&) = delete;
   [[nodiscard]] bool ok() const { return ok_; }
 
  private:
+  ActAs(const Identities& identities, const wire::Caller* caller);
+
   const Identities& identities_;
   const wire::Caller* previous_ = nullptr;
   bool switched_ = false;

@@ -250,7 +250,8 @@ TEST_F(FilesIdentityTest, CapabilitiesAreDroppedAndComeBack) {
   ASSERT_TRUE(own.can_switch());
   const auto fsuid = [] { return static_cast<std::uint32_t>(::syscall(SYS_setfsuid, -1)); };
   {
-    const ActAs user(own, caller(kUser));
+    const auto user_caller = caller(kUser);
+    const ActAs user(own, user_caller);
     ASSERT_TRUE(user.ok());
     EXPECT_EQ(kUser, fsuid());
     EXPECT_NE(0, ::chown(tree.root().c_str(), 0, 0)) << "no CAP_CHOWN";
@@ -261,7 +262,8 @@ TEST_F(FilesIdentityTest, CapabilitiesAreDroppedAndComeBack) {
       EXPECT_EQ(0, ::chown(tree.root().c_str(), 0, 0));
     }
     EXPECT_EQ(kUser, fsuid());
-    const ActAs other(own, caller(kOther));
+    const auto other_caller = caller(kOther);
+    const ActAs other(own, other_caller);
     EXPECT_EQ(kOther, fsuid());
   }
   EXPECT_EQ(0U, fsuid());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -152,7 +153,7 @@ TEST(RangeSet, AddsAndRemoves) {
 TEST(IdTable, RemembersABoundedNumberOfFailures) {
   using Table = IdTable<wire::ObjectId, int, int>;
   Table table;
-  std::vector<int> woken;
+  std::deque<int> woken;
   for (std::uint64_t i = 1; i <= Table::kMaxFailed + 1; ++i) {
     ASSERT_TRUE(table.begin_bind(wire::ObjectId(i)));
     table.fail(wire::ObjectId(i), make_error(Errc::invalid, "x"), woken);
