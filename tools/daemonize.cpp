@@ -101,6 +101,12 @@ bool write_all(int fd, const std::string& bytes) {
 
 }  // namespace
 
+void open_standard_streams() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = ::open("/dev/null", O_RDWR);
+  if (fd >= 0) ::close(fd);
+}
+
 bool is_to_be_ignored(int signal) {
   struct sigaction now {};
   return signal == SIGHUP && ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;

@@ -8,6 +8,9 @@
 
 namespace sandbar::tools {
 
+/// Where descriptors 0 to 2 are closed, opens /dev/null there: what we open must not take their place.
+void open_standard_streams();
+
 /// True for HUP where nohup(1) asked for it. INT is ignored too in what a script starts with `&`; there a kill -INT is
 /// meant for us.
 bool is_to_be_ignored(int signal);

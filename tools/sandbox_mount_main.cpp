@@ -144,6 +144,7 @@ int mount(const CommandLine& line, const Target& target, const MountRequest& req
 }  // namespace
 
 int sandbox_mount_main(int argc, const char* const* argv, cli::Io io) {
+  open_standard_streams();
   CommandLine line;
   std::vector<const char*> words(argv, argv + argc);
   if (argc > 0 && is_mount_helper(argv[0])) words = without_mount_options(argc, argv, line);
