@@ -47,16 +47,15 @@ struct Launch {
   int error = 0;
 };
 
-[[gnu::noinline, gnu::no_sanitize("address"), gnu::no_sanitize("thread"), gnu::no_sanitize("undefined")]] int report(
-    Launch& launch, Step step, int error) {
+__attribute__((noinline, no_sanitize("address", "thread", "undefined"))) int report(Launch& launch, Step step,
+                                                                                    int error) {
   launch.failed = step;
   launch.error = error;
   return 127;
 }
 
 /// As execvp(3): goes on along PATH after a name that is not there or not executable, but remembers the latter.
-[[gnu::noinline, gnu::no_sanitize("address"), gnu::no_sanitize("thread"), gnu::no_sanitize("undefined")]] int
-exec_candidates(Launch& launch) {
+__attribute__((noinline, no_sanitize("address", "thread", "undefined"))) int exec_candidates(Launch& launch) {
   int error = ENOENT;
   for (const char* path : launch.candidates) {
     ::execve(path, launch.argv.data(), launch.env.data());
@@ -74,8 +73,7 @@ exec_candidates(Launch& launch) {
   return report(launch, Step::exec, error);
 }
 
-[[gnu::noinline, gnu::no_sanitize("address"), gnu::no_sanitize("thread"), gnu::no_sanitize("undefined")]] int
-child_main(void* argument) {
+__attribute__((noinline, no_sanitize("address", "thread", "undefined"))) int child_main(void* argument) {
   Launch& launch = *static_cast<Launch*>(argument);
   // Raw calls where a sanitizer would intercept, and so record, the libc function. A kernel_sigaction of zeros is
   // SIG_DFL; the handler table is the child's own (no CLONE_SIGHAND).

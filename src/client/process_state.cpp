@@ -61,8 +61,7 @@ void ProcessState::Input::on_reset(const Error& reason) {
   process_.on_lost_input(reason);
 }
 
-ProcessState::Output::Output(ProcessState& process, OutputStream stream, OutputSink sink)
-    : process_(process), stream_(stream), sink_(std::move(sink)) {}
+ProcessState::Output::Output(ProcessState& process, OutputSink sink) : process_(process), sink_(std::move(sink)) {}
 
 void ProcessState::Output::on_data(base::Bytes data) {
   if (!sink_) return channel->consumed(data.size());
@@ -95,11 +94,7 @@ void ProcessState::Output::close() {
 // --- The process -----------------------------------------------------------------------------------------------
 
 ProcessState::ProcessState(const std::shared_ptr<LoopState>& loop, std::string id, OutputSink out, OutputSink err)
-    : loop_(loop),
-      id_(std::move(id)),
-      in_(*this),
-      out_(*this, OutputStream::standard_output, std::move(out)),
-      err_(*this, OutputStream::standard_error, std::move(err)) {}
+    : loop_(loop), id_(std::move(id)), in_(*this), out_(*this, std::move(out)), err_(*this, std::move(err)) {}
 
 ProcessState::~ProcessState() { release_channels(make_error(Errc::cancelled, "", "the process was let go")); }
 

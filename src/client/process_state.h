@@ -82,7 +82,7 @@ class ProcessState final : public std::enable_shared_from_this<ProcessState> {
 
   class Output final : public mux::Channel::Handler {
    public:
-    Output(ProcessState& process, OutputStream stream, OutputSink sink);
+    Output(ProcessState& process, OutputSink sink);
     void on_data(base::Bytes data) override;
     void on_end() override;
     void on_reset(const Error& reason) override;
@@ -96,7 +96,6 @@ class ProcessState final : public std::enable_shared_from_this<ProcessState> {
 
    private:
     ProcessState& process_;
-    const OutputStream stream_;
     OutputSink sink_;
   };
 
