@@ -54,7 +54,7 @@ def with_standard(command, standard):
 def jobs(root, build):
     by_folder = commands(build)
     compiler = flags_only(next(iter(by_folder.values())))[0]
-    for path in tree.files(root, (".h",), ("include", "src", "tools", "tests/fakes", "tests/e2e", "tests/unit")):
+    for path in tree.files(root, (".h",), ("include", "src", "tools", "tests/fakes", "tests/unit")):
         folder = os.path.join(root, os.path.dirname(path))
         if path.startswith("include/"):
             command = user_command(compiler, root)

@@ -16,7 +16,7 @@ import tree
 PROGRAMS = ["sandbox-exec", "sandbox-mount", "sandboxd"]
 PAGES = ["man1/sandbox-exec.1", "man1/sandbox-mount.1", "man7/sandbox-mux.7", "man8/sandboxd.8"]
 DOCS = ["CHANGELOG.md", "LICENSE", "README.md"]
-EXPECTED_OUTPUT = "box 8080 /src 1\n"
+EXPECTED_OUTPUT = "/src disconnected\n"
 
 
 def run(words, **options):
