@@ -375,24 +375,13 @@ class FakeRemote final : public client::RemoteFs {
 
   Outcome handle(const wire::List& r, base::Bytes&) {
     return with(r.handle, [&](const InodePtr& directory) {
-      std::vector<std::pair<std::uint64_t, wire::DirEntry>> all;
-      const auto put = [&](std::uint64_t cookie, const std::string& name, const InodePtr& inode) {
-        if (cookie <= r.cookie) return;
-        all.emplace_back(cookie, wire::DirEntry{name, cookie, inode->attributes.inode, inode->attributes.mode & S_IFMT,
-                                                std::nullopt, 0});
-      };
-      put(1, ".", directory);
-      if (const InodePtr parent = directory->parent.lock()) put(2, "..", parent);
-      for (const auto& [name, child] : directory->children) put(child.cookie, name, child.inode);
-      std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      fill_page(r, *directory, all);
+      fill_page(r, *directory, FakeTree::entries(directory, r.cookie));
       return result(0);
     });
   }
-  void fill_page(const wire::List& r, const Inode& directory,
-                 std::vector<std::pair<std::uint64_t, wire::DirEntry>>& all) {
+  void fill_page(const wire::List& r, const Inode& directory, std::vector<wire::DirEntry> all) {
     std::size_t entries = 0;
-    for (auto& [cookie, entry] : all) {
+    for (wire::DirEntry& entry : all) {
       const bool with_attributes = r.attributes && entry.name != "." && entry.name != "..";
       const InodePtr inode = with_attributes ? directory.children.at(entry.name).inode : nullptr;
       if (with_attributes && !vanishing.contains(entry.name)) {

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <map>
@@ -94,6 +95,20 @@ class FakeTree {
       here = found == here->children.end() ? nullptr : found->second.inode;
     }
     return here;
+  }
+
+  /// A directory's entries behind `cookie`, in the order of their cookies, without attributes.
+  static std::vector<wire::DirEntry> entries(const InodePtr& directory, std::uint64_t cookie) {
+    std::vector<wire::DirEntry> all;
+    const auto put = [&](std::uint64_t at, const std::string& name, const InodePtr& inode) {
+      if (at <= cookie) return;
+      all.push_back({name, at, inode->attributes.inode, inode->attributes.mode & S_IFMT, std::nullopt, 0});
+    };
+    put(1, ".", directory);
+    if (const InodePtr parent = directory->parent.lock()) put(2, "..", parent);
+    for (const auto& [name, child] : directory->children) put(child.cookie, name, child.inode);
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.cookie < b.cookie; });
+    return all;
   }
 
   InodePtr make(std::uint32_t mode, std::uint32_t uid, std::uint32_t gid) {
