@@ -75,6 +75,7 @@ void StdinReader::run() {
     if (got < 0) {
       failure_ = os_error(errno, "read standard input");
       static_cast<void>(process_.signal(SIGHUP));
+      static_cast<void>(process_.close_input());
       return;
     }
     const auto count = static_cast<std::size_t>(got);

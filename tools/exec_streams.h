@@ -27,7 +27,7 @@ class StdinReader {
   StdinReader& operator=(const StdinReader&) = delete;
 
   /// Ends the thread, also while nothing comes; once the process has ended or is lost. The error of a read that failed:
-  /// the process then got no end of file, because it would take what it has for the whole.
+  /// the process was hung up before its input ended, because it would take what it has for the whole.
   std::optional<Error> stop();
 
  private:
