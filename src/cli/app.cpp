@@ -317,7 +317,7 @@ std::optional<int> App::bind_arguments(Words extras, Io io) {
       if (!take(word)) return surplus(io, word);
     }
   }
-  if (!parts_->verbs.empty()) return print_usage_error(io, "a command is missing", "", "");
+  if (!parts_->verbs.empty()) return missing_verb(io);
   for (; taken < parts_->arguments.size(); ++taken) {
     if (parts_->arguments[taken].required) return missing_argument(io, parts_->arguments[taken].name);
   }
@@ -372,6 +372,12 @@ int App::missing_value(Io io) const {
     return print_usage_error(io, what, "", shell_line(line) + ' ' + option->value);
   }
   return print_usage_error(io, "an option's value is missing", "", "");
+}
+
+int App::missing_verb(Io io) const {
+  Words names;
+  for (const auto& [name, verb] : parts_->verbs) names.push_back(name);
+  return print_usage_error(io, "a command is missing: " + joined(names, ", "), "", "");
 }
 
 int App::missing_argument(Io io, const std::string& name) const {

@@ -98,6 +98,7 @@ class App {
   int surplus(Io io, const std::string& word) const;
   int unknown_option(Io io, const std::string& word) const;
   int missing_value(Io io) const;
+  int missing_verb(Io io) const;
   int missing_argument(Io io, const std::string& name) const;
   int print_usage_error(Io io, std::string_view what, const std::string& meant, const std::string& line) const;
 
