@@ -112,7 +112,7 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
   ObjectTable objects_;
   HandleTable handles_;
   std::unordered_map<wire::HandleId, FileCallId> closers_;  ///< closes that wait for other requests of their handle
-  std::deque<FileCallId> ready_;                           ///< to be looked at again
+  std::deque<FileCallId> ready_;                            ///< to be looked at again
   bool draining_ = false;
   std::uint64_t last_call_ = 0;
 };
