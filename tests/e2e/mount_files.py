@@ -328,21 +328,21 @@ class Files(Case):
             self.assertEqual(len(won), 1)
 
     def test_setuid_is_cleared_by_a_write(self):
-        root, mount = self.mounted()
-        mount.chmod(0o777)
-        (mount / "s").write_text("x")
-        os.chmod(mount / "s", 0o6777)
-        other = self.folder("o")
-        other.chmod(0o777)
-        (root / "s").chmod(0o6777)
-        with open(mount / "s", "a", encoding="utf-8") as file:
-            file.write("y")
-        local = self.work / "local"
-        local.write_text("x")
-        local.chmod(0o6777)
-        with open(local, "a", encoding="utf-8") as file:
-            file.write("y")
-        self.assertEqual(stat.S_IMODE((root / "s").stat().st_mode), stat.S_IMODE(local.stat().st_mode))
+        """By whoever writes, as on the local disk."""
+        agent = self.agent()
+        mount = self.mount(agent, options="allow_other")
+        for folder in (mount, self.folder("local")):
+            folder.chmod(0o777)
+            for writer in (0, 1000):
+                file = folder / f"s{writer}"
+                file.write_text("x")
+                file.chmod(0o6777)
+                run("setpriv", "--reuid", str(writer), "--regid", str(writer), "--clear-groups", "sh", "-c",
+                    f"echo y >> {file}")
+        for name in ("s0", "s1000"):
+            wanted = stat.S_IMODE((self.folder("local") / name).stat().st_mode)
+            self.assertEqual(stat.S_IMODE((agent.root / name).stat().st_mode), wanted, name)
+            self.assertEqual(stat.S_IMODE((mount / name).stat().st_mode), wanted, name)
 
     def test_links_and_devices_stay_inside(self):
         root, mount = self.mounted()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from harness import MOUNT, Case, is_mounted, main, run, wait_for
+from harness import MOUNT, SANDBOXD, Case, is_mounted, main, run, wait_for
 
 
 def drivers(point):
@@ -42,6 +42,32 @@ class Life(Case):
         os.kill(drivers(point)[0], signal.SIGTERM)
         wait_for("the mount to go", lambda: not is_mounted(point))
         wait_for("the driver to end", lambda: not drivers(point))
+
+    def test_an_aborted_connection_is_replaced(self):
+        """What `umount -f` or the kernel's abort leaves is not in the way of the same command."""
+        agent = self.agent()
+        point = self.mount(agent)
+        number = os.stat(point).st_dev & 0xFF | (os.stat(point).st_dev >> 12) & 0xFFF00
+        run("sh", "-c", f"mount -t fusectl none /sys/fs/fuse/connections 2>/dev/null; echo 1 > /sys/fs/fuse/connections/{number}/abort")
+        wait_for("the driver to end", lambda: not drivers(point))
+        self.mount(agent)
+        self.assertEqual(os.listdir(point), [])
+
+    def test_mounts_as_mount_8_calls_it(self):
+        agent = self.agent()
+        point = self.folder("mnt")
+        helper = self.work / "mount.sandbox"
+        helper.symlink_to(MOUNT)
+        run(helper, agent.url, point, "-o", f"rw,noatime,token_file={agent.token_file}")
+        self.addCleanup(self.unmount, point)
+        self.assertIn("noatime", run("findmnt", "-no", "OPTIONS", point).stdout)
+
+    def test_the_caller_is_not_kept_waiting_by_what_it_gave(self):
+        """`sandbox-mount 'exec:...' 2>&1 | cat` returns: the daemon and its command hold neither end of the pipe."""
+        root, point = self.folder("root"), self.folder("mnt")
+        run("sh", "-c", f"'{MOUNT}' 'exec:{SANDBOXD} agent --stdio --root {root}' {point} 2>&1 | cat", timeout=30)
+        self.addCleanup(self.unmount, point)
+        self.assertTrue(is_mounted(point))
 
     def test_foreground(self):
         agent = self.agent()
