@@ -32,7 +32,8 @@ struct AgentInfo {
 };
 
 /// A connection to one sandbox. Blocking and thread-safe: any number of threads may use it at once, and their requests
-/// share the connection without waiting for each other. It owns one thread, on which output sinks run.
+/// share the connection without waiting for each other. It owns one thread, on which output sinks run and signals are
+/// blocked.
 ///
 ///   auto target = sandbar::Target::parse("ws://127.0.0.1:40123:/src");
 ///   auto client = sandbar::Client::connect(*target, {.token = token});

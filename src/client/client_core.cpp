@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client_core.h"
 
+#include <csignal>
 #include <utility>
 
 namespace sandbar::client {
@@ -37,6 +38,14 @@ void submit_all(LoopState& state, std::vector<ClientCore::Call> calls, CallOptio
         [gathering, i](Result<RemoteFs::AnyAnswer> answer) { gathering->put(i, std::move(answer)); });
 }
 
+/// The program's handlers are for its own threads; and SIGPIPE, which a write to a command that has ended raises, would
+/// end a program that does not ignore it.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<ClientCore>> ClientCore::open(const Target& target, const ClientOptions& options) {
@@ -47,7 +56,10 @@ Result<std::shared_ptr<ClientCore>> ClientCore::open(const Target& target, const
 
 ClientCore::ClientCore(const Target& target, const ClientOptions& options)
     : target_(target), request_timeout_(options.request_timeout), state_(std::make_shared<LoopState>()) {
-  thread_ = std::thread([state = state_] { state->loop.run(); });
+  thread_ = std::thread([state = state_] {
+    block_signals();
+    state->loop.run();
+  });
 }
 
 ClientCore::~ClientCore() {

@@ -56,6 +56,16 @@ bool parse_number(std::string_view text, Number& into) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+/// The user_id of a FUSE mount's super options ("rw,user_id=1000,group_id=1000"; fs/fuse/inode.c, fuse_show_options).
+std::optional<std::uint32_t> user_of(std::string_view options) {
+  constexpr std::string_view kName = "user_id=";
+  for (const std::string_view option : split(options, ',')) {
+    std::uint32_t user = 0;
+    if (option.starts_with(kName) && parse_number(option.substr(kName.size()), user)) return user;
+  }
+  return std::nullopt;
+}
+
 /// "36 35 98:0 /root /point options optional-fields... - type source super-options"
 std::optional<MountEntry> parse_line(std::string_view line) {
   const auto fields = split(line, ' ');
@@ -71,6 +81,7 @@ std::optional<MountEntry> parse_line(std::string_view line) {
   entry.point = unescaped(fields[4]);
   entry.type = unescaped(fields[dash + 1]);
   entry.source = unescaped(fields[dash + 2]);
+  if (dash + 3 < fields.size()) entry.user = user_of(fields[dash + 3]);
   return entry;
 }
 
@@ -166,6 +177,10 @@ const MountEntry* find_mount(const std::vector<MountEntry>& mounts, const Place&
   return innermost;
 }
 
+bool is_trusted(const MountEntry& mount, std::uint32_t user) {
+  return mount.user && (*mount.user == 0 || *mount.user == user);
+}
+
 std::string join_directory(std::string_view directory, std::string_view below) {
   if (below == "/") return std::string(directory);
   return directory == "/" ? std::string(below) : std::string(directory) + std::string(below);
@@ -185,6 +200,11 @@ Result<std::optional<MountedDirectory>> find_mounted_directory(const std::string
   const auto mounts = parse_mountinfo(text);
   const MountEntry* mount = find_mount(mounts, *place);
   if (mount == nullptr) return std::optional<MountedDirectory>();
+  if (!is_trusted(*mount, ::geteuid()))
+    return make_error(Errc::invalid, operation_of(place->path),
+                      base::printable(mount->point) +
+                          " was mounted by another user, who could name any command as its "
+                          "target; give the TARGET yourself");
   auto found = describe(mounts, *mount, *place);
   if (!found) return std::move(found).error();
   return std::optional<MountedDirectory>(std::move(found).value());

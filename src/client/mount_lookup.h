@@ -28,6 +28,7 @@ struct MountEntry {
   std::string point;  ///< relative to the process' root
   std::string type;   ///< "fuse.sandbox"
   std::string source;
+  std::optional<std::uint32_t> user;  ///< a FUSE mount's user_id: who mounted it
 };
 
 /// Lines that cannot be read are left out: the kernel writes this file, and one odd line must not hide the others.
@@ -57,8 +58,12 @@ struct MountedDirectory {
   std::string token_file;  ///< empty: none was given to sandbox-mount
 };
 
-/// nullopt when `directory` ("." is usual) lies on no Sandbar mount; an Error when it does and the mount does not say
-/// what it is of (a dead driver, a foreign one).
+/// Whether what `mount` says of itself may be believed by `user`: root's mounts and the user's own. Anybody can mount a
+/// file system that calls itself Sandbar's, with a target that is a command, and a token file that is not its own.
+bool is_trusted(const MountEntry& mount, std::uint32_t user);
+
+/// nullopt when `directory` ("." is usual) lies on no Sandbar mount; an Error when it does and the mount is another
+/// user's, or does not say what it is of (a dead driver, a foreign one).
 Result<std::optional<MountedDirectory>> find_mounted_directory(const std::string& directory);
 
 }  // namespace sandbar::client

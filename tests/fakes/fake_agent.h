@@ -73,7 +73,10 @@ class FakeAgent {
   }
   /// Ends all sessions without a word, as a cut cable or a killed agent.
   void drop_sessions() {
-    run([this] { sessions_.clear(); });
+    run([this] {
+      sessions_.clear();
+      silent_.clear();
+    });
   }
   [[nodiscard]] std::size_t sessions() {
     std::size_t count = 0;

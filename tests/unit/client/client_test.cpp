@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <string>
 #include <thread>
@@ -64,6 +65,42 @@ TEST_F(ClientTest, AnAgentThatSaysNothingTimesOut) {
   const auto connected = Client::connect(target(), {.connect_timeout = milliseconds(100)});
   ASSERT_FALSE(connected.ok());
   EXPECT_EQ(connected.error().code, Errc::timeout);
+}
+
+std::size_t entries_of(const char* folder) {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+TEST_F(ClientTest, ConnectsThatFailLeaveNoDescriptorAndNoThread) {
+  FakeAgent::Script refusing;
+  refusing.token = "right";
+  start(std::move(refusing));
+  FakeAgent::Script of_another_version;
+  of_another_version.hello.capabilities = {};
+  FakeAgent other(std::move(of_another_version));
+  FakeAgent::Script saying_nothing;
+  saying_nothing.is_silent = true;
+  FakeAgent silent(std::move(saying_nothing));
+  const std::vector<Target> targets = {Target::parse("unix:/no/such").value(), target(),
+                                       Target::parse(other.target()).value(), Target::parse("exec:exit 3").value()};
+  auto fail_all = [&] {
+    for (const Target& each : targets) EXPECT_FALSE(Client::connect(each).ok());
+    EXPECT_FALSE(Client::connect(Target::parse(silent.target()).value(), {.connect_timeout = milliseconds(5)}).ok());
+  };
+  auto settle = [&] {
+    while (agent_->sessions() + other.sessions() > 0) std::this_thread::yield();
+    silent.drop_sessions();
+  };
+  fail_all();
+  settle();
+  const std::size_t descriptors = entries_of("/proc/self/fd");
+  const std::size_t threads = entries_of("/proc/self/task");
+  for (int i = 0; i < 50; ++i) fail_all();
+  settle();
+  // The listeners learn of the last ones' end a little later, and a child's end may still be on its way.
+  while (entries_of("/proc/self/fd") > descriptors || entries_of("/proc/self/task") > threads)
+    std::this_thread::yield();
 }
 
 TEST_F(ClientTest, TheConnectionEndsWithTheLastThatUsesIt) {

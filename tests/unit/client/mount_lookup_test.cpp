@@ -40,6 +40,20 @@ TEST(MountInfoTest, ReadsFieldsAndUndoesEscapes) {
   EXPECT_EQ(entries[2].type, "fuse.sandbox");
 }
 
+TEST(MountInfoTest, KnowsWhoMounted) {
+  const auto entries = mounts();
+  EXPECT_EQ(entries[1].user, 1000U);
+  EXPECT_FALSE(entries[2].user.has_value());
+  EXPECT_TRUE(is_trusted(entries[1], 1000));
+  EXPECT_FALSE(is_trusted(entries[1], 1001));
+  EXPECT_FALSE(is_trusted(entries[1], 0)) << "root least of all";
+  EXPECT_FALSE(is_trusted(entries[2], 0)) << "nobody is named";
+  const auto by_root = parse_mountinfo("40 22 0:50 / /x rw - fuse.sandbox s rw,user_id=0,group_id=0");
+  EXPECT_TRUE(is_trusted(by_root.at(0), 1000));
+  const auto odd = parse_mountinfo("40 22 0:50 / /x rw - fuse.sandbox s rw,user_id=,xuser_id=0,user_id=1x");
+  EXPECT_FALSE(is_trusted(odd.at(0), 0));
+}
+
 TEST(MountInfoTest, EmptyAndCutTextGiveWhatIsWhole) {
   EXPECT_TRUE(parse_mountinfo("").empty());
   EXPECT_TRUE(parse_mountinfo("\n\n").empty());
