@@ -17,7 +17,6 @@ struct ExecArguments {
   std::string directory;  ///< --cwd
   std::vector<std::string> environment;
   std::string token_file;
-  bool quiet = false;
   std::vector<std::string> command;
 };
 

@@ -135,7 +135,8 @@ void RemoteFileSystem::read_more(const OperationPtr<base::Bytes>& operation, Rea
   const OpenFile& file = files_.pinned(progress.file);
   const auto had = static_cast<std::uint32_t>(progress.data.size());
   const std::uint32_t part = std::min(body_limit(), progress.size - had);
-  ask(operation, context(file), wire::Read{file.handle, progress.offset + had, part}, {},
+  const wire::Read request{file.handle, progress.offset + had, part};
+  ask(operation, context(file), request, {},
       [this, operation, progress = std::move(progress), part](AnswerTo<wire::Read> answer) mutable {
         if (operation->finished) return;
         // The kernel takes a short read for the end of the file, so what came before a failure is not enough.
@@ -166,7 +167,8 @@ void RemoteFileSystem::write_more(const OperationPtr<std::uint64_t>& operation, 
   const bool whole = part == progress.data.size();
   base::Bytes body = whole ? std::move(progress.data) : progress.data.substr(progress.written, part);
   // Of a file opened with O_APPEND the agent ignores the offset.
-  ask(operation, context(file), wire::Write{file.handle, progress.offset + progress.written}, std::move(body),
+  const wire::Write request{file.handle, progress.offset + progress.written};
+  ask(operation, context(file), request, std::move(body),
       [this, operation, progress = std::move(progress), part, whole](AnswerTo<wire::Write> answer) mutable {
         if (operation->finished) return;
         if (!answer && progress.written == 0) return finish<std::uint64_t>(*operation, std::move(answer).error());

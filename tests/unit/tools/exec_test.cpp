@@ -75,7 +75,7 @@ TEST(ExecUsageTest, HelpGoesToStandardOutput) {
   const Said said = run_tool({"--help"});
   EXPECT_EQ(said.code, 0);
   EXPECT_EQ(said.err, "");
-  for (const char* text : {"TARGET", "--cwd", "--env", "--token-file", "--quiet", "125"})
+  for (const char* text : {"TARGET", "--cwd", "--env", "--token-file", "125"})
     EXPECT_NE(said.out.find(text), std::string::npos) << text;
 }
 
