@@ -422,7 +422,7 @@ Result<void> Files::remove(const std::string& path) const {
   if (!place) return place.error();
   Scope scope(*core_);
   const wire::ObjectId parent = scope.object();
-  const auto unlinked = first_error(
+  auto unlinked = first_error(
       core_->exchange({{wire::Attach{parent, place->parent}, {}}, {wire::Unlink{parent, place->name}, {}}}), operation);
   // EISDIR: unlink(2) of Linux for a directory.
   if (!is_os(unlinked, EISDIR)) return unlinked;

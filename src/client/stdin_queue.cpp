@@ -37,13 +37,14 @@ base::Bytes StdinQueue::pop(std::size_t most) {
   }
   base::Bytes& first = queue_.front();
   base::Bytes bytes;
-  if (offset_ == 0 && first.size() <= most) {
+  const std::size_t length = first.size();
+  if (offset_ == 0 && length <= most) {
     bytes = std::move(first);
   } else {
     bytes = first.substr(offset_, most);
     offset_ += bytes.size();
   }
-  if (offset_ == 0 || offset_ == first.size()) {
+  if (offset_ == 0 || offset_ == length) {
     queue_.pop_front();
     offset_ = 0;
   }
