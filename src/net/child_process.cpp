@@ -164,6 +164,8 @@ int spawn_shell(const std::string& command, int in, int out, pid_t& pid) {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  // What whoever started us left open is none of the command's business, and would live as long as it does.
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   std::string shell = "sh";
   std::string option = "-c";
   std::string text = command;

@@ -270,7 +270,7 @@ TEST(AppVerbs, UnknownOptionOfAVerb) {
 TEST(AppVerbs, OneMustBeGiven) {
   DaemonLike tool;
   EXPECT_EQ(tool.parse({}), 2);
-  EXPECT_EQ(tool.err.str(), "sandboxd: a command is missing: agent\n  see: sandboxd --help\n");
+  EXPECT_EQ(tool.err.str(), "sandboxd: a command is missing: agent, serve\n  see: sandboxd --help\n");
 }
 
 TEST(AppVerbs, EachHasItsHelp) {
