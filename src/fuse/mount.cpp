@@ -32,9 +32,9 @@ bool strip(std::string_view& line, std::string_view prefix) {
 }  // namespace
 
 const std::vector<std::string>& flag_names() {
-  static const std::vector<std::string> names{"ro",      "rw",   "exec",  "noexec", "atime",
-                                              "noatime", "sync", "async", "dirsync"};
-  return names;
+  static const std::vector<std::string> kNames{"ro",      "rw",   "exec",  "noexec", "atime",
+                                               "noatime", "sync", "async", "dirsync"};
+  return kNames;
 }
 
 std::vector<std::string> mount_arguments(const MountOptions& options) {
