@@ -17,6 +17,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "net/asio_loop.h"
@@ -303,6 +304,8 @@ struct Resources {
     return count;
   }
   static Resources now() {
+    // TSan starts a thread of its own beside the process' first one.
+    [[maybe_unused]] static const bool has_started_one = [] { return std::thread([] {}).join(), true; }();
     Resources used{entries("/proc/self/fd"), entries("/proc/self/task"), 0};
     std::ifstream list("/proc/self/task/" + std::to_string(::getpid()) + "/children");
     for (int pid = 0; list >> pid;) ++used.children;
