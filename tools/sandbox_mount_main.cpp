@@ -73,7 +73,7 @@ void declare(cli::App& app, CommandLine& line) {
       .section("Exit codes", "0 mounted (with -f: unmounted), 1 failed, 2 usage.")
       .section("Examples",
                "  sandbox-mount ws://127.0.0.1:7070:/workspace box --token-file token\n"
-               "  sandbox-mount 'exec:ssh host sandboxd agent --stdio --no-auth --root /srv' box\n"
+               "  sandbox-mount 'exec:ssh host sandboxd agent --stdio --root /srv' box\n"
                "  umount box");
 }
 

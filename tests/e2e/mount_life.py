@@ -88,7 +88,8 @@ class Life(Case):
         wait_for("the driver to end", lambda: not drivers(point))
         with self.assertRaises(OSError) as caught:
             os.listdir(point)
-        self.assertEqual(caught.exception.errno, errno.ENOTCONN)
+        # The first call may still meet the connection on its way down.
+        self.assertIn(caught.exception.errno, (errno.ENOTCONN, errno.ECONNABORTED))
         self.mount(agent)
         self.assertEqual((point / "kept").read_text(), "x")
 
