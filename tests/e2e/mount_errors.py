@@ -5,16 +5,18 @@ import os
 import socket
 import subprocess
 
-from harness import BIN, MOUNT, SANDBOXD, Case, Agent, is_mounted, main, run
+from harness import MOUNT, SANDBOXD, Case, Agent, is_mounted, main, run, wait_for
 
 
-def sandbar_processes():
-    """Our own programs that run now, by pid."""
+def processes_marked(mark):
+    """The pids of the processes that were started with SANDBAR_TEST=mark, however far down; others' tests run meanwhile."""
+    wanted = f"SANDBAR_TEST={mark}".encode()
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.readlink(f"/proc/{pid}/exe").startswith(str(BIN)):
-                found.add(pid)
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if wanted in file.read().split(b"\0"):
+                    found.add(pid)
         except OSError:
             pass
     return found
@@ -23,8 +25,8 @@ def sandbar_processes():
 class Errors(Case):
     def refused(self, *command, code, says, **options):
         """The command ends with `code` and one line that names its program and each of `says`."""
-        before = sandbar_processes()
-        done = run(*command, check=False, **options)
+        environment = {**(options.pop("env", None) or os.environ), "SANDBAR_TEST": self.work.name}
+        done = run(*command, check=False, env=environment, **options)
         self.assertEqual(done.returncode, code, (command, done.stderr))
         self.assertEqual(done.stdout, "")
         lines = done.stderr.strip().splitlines()
@@ -33,7 +35,7 @@ class Errors(Case):
             self.assertEqual(len(lines), 1, done.stderr)
         for word in says:
             self.assertIn(word, done.stderr)
-        self.assertEqual(sandbar_processes() - before, set(), "a process was left behind")
+        wait_for("all that it started to be gone", lambda: not processes_marked(self.work.name))
         return done.stderr
 
     def test_mount_usage(self):
@@ -102,8 +104,6 @@ class Errors(Case):
             process = subprocess.Popen([MOUNT, f"ws://127.0.0.1:{silent.getsockname()[1]}", point],
                                        stderr=subprocess.PIPE, start_new_session=True)
             peer, _ = silent.accept()
-            before = sandbar_processes()
-            self.assertTrue(before)
             os.killpg(process.pid, 2)
             self.assertNotEqual(process.wait(timeout=30), 0)
             peer.settimeout(30)
