@@ -32,6 +32,15 @@ int open_in_root(int root, const char* path, std::uint64_t flags) {
   return -1;
 }
 
+/// An O_PATH descriptor of what `path` leads to inside the root; `flags` are added.
+Result<base::UniqueFd> resolve_path(int root, base::BytesView path, std::uint64_t flags) {
+  const std::string text(path.empty() ? base::BytesView(".") : path);
+  if (text.find('\0') != std::string::npos) return os_error(EINVAL, "resolve a path", "it holds a zero byte");
+  base::UniqueFd fd(open_in_root(root, text.c_str(), O_PATH | O_CLOEXEC | flags));
+  if (!fd) return os_error(errno, "resolve " + base::printable(path.substr(0, wire::kMaxErrorText / 8)));
+  return fd;
+}
+
 std::size_t descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
@@ -74,20 +83,10 @@ Result<std::unique_ptr<Root>> Root::open(const std::string& path, RootOptions op
 
 Root::~Root() = default;
 
-Result<base::UniqueFd> Root::resolve(base::BytesView path) const {
-  const std::string text(path.empty() ? base::BytesView(".") : path);
-  if (text.find('\0') != std::string::npos) return os_error(EINVAL, "resolve a path", "it holds a zero byte");
-  base::UniqueFd fd(open_in_root(fd_.get(), text.c_str(), O_PATH | O_CLOEXEC));
-  if (!fd) return os_error(errno, "resolve " + base::printable(path.substr(0, wire::kMaxErrorText / 8)));
-  return fd;
-}
+Result<base::UniqueFd> Root::resolve(base::BytesView path) const { return resolve_path(fd_.get(), path, 0); }
 
 Result<base::UniqueFd> Root::resolve_directory(base::BytesView path) const {
-  const std::string text(path.empty() ? base::BytesView(".") : path);
-  if (text.find('\0') != std::string::npos) return os_error(EINVAL, "resolve a path", "it holds a zero byte");
-  base::UniqueFd fd(open_in_root(fd_.get(), text.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return os_error(errno, "resolve " + base::printable(path.substr(0, wire::kMaxErrorText / 8)));
-  return fd;
+  return resolve_path(fd_.get(), path, O_DIRECTORY);
 }
 
 Result<Root::OpenFileToken> Root::take_open_file() {
