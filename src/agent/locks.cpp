@@ -1,188 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/locks.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <utility>
-#include <vector>
 
-#include "agent/range_set.h"
 #include "base/thread_check.h"
 
 namespace sandbar::agent {
 namespace {
 
-constexpr auto kFileEnd = static_cast<std::uint64_t>(LLONG_MAX) + 1;
-
-struct ::flock make_flock(wire::LockType type, std::uint64_t start, std::uint64_t length) {
-  struct ::flock lock {};
-  lock.l_type = type == wire::LockType::read ? F_RDLCK : type == wire::LockType::write ? F_WRLCK : F_UNLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = static_cast<off_t>(start);
-  lock.l_len = static_cast<off_t>(length);
-  return lock;
+bool in_range(std::uint64_t start, std::uint64_t length) {
+  return start <= LLONG_MAX && length <= LLONG_MAX && start + length <= kLockEnd;
 }
 
 }  // namespace
-
-/// The outcome of one try.
-struct SessionLocks::Tried {
-  bool granted = false;
-  int error = 0;
-};
-
-/// What one owner holds in one object by one kind of lock.
-struct SessionLocks::OwnerLocks {
-  explicit OwnerLocks(ObjectPtr locked) : object(std::move(locked)) {}
-
-  const ObjectPtr object;  ///< keeps the key's address its own
-  // On the loop: calls under way, which keep it in the table.
-  std::size_t calls = 0;
-  std::atomic<bool> holds_nothing{true};
-
-  // Workers, under the mutex. System calls under it do not block.
-  std::mutex mutex;
-  base::UniqueFd fd;
-  std::uint32_t access = 0;  ///< O_ACCMODE bits of `fd`
-  Root::OpenFileToken token;
-  RangeSet held;
-
-  Tried attempt(Root& root, const OpenFile& file, const wire::Lock& request);
-  Tried test(const OpenFile& file, const wire::TestLock& request, wire::TestLock::Reply& reply);
-
- private:
-  int prepare(Root& root, const OpenFile& file, const wire::Lock& request);
-  int open_descriptor(const OpenFile& file, bool for_writing, base::UniqueFd& into, std::uint32_t& access_of) const;
-  int become_writable(const OpenFile& file);
-  int apply(const wire::Lock& request);
-};
-
-/// For writing where the client's file is open for writing: never else, as a script that locks itself could not be
-/// executed then (ETXTBSY). flock(2) needs no particular access.
-int SessionLocks::OwnerLocks::open_descriptor(const OpenFile& file, bool for_writing, base::UniqueFd& into,
-                                              std::uint32_t& access_of) const {
-  const ProcPath path(file.fd->get());
-  for (const std::uint32_t mode :
-       for_writing ? std::vector<std::uint32_t>{O_RDWR, O_WRONLY} : std::vector<std::uint32_t>{O_RDONLY}) {
-    into.reset(::open(path.c_str(), static_cast<int>(mode) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    access_of = mode;
-    if (into) return 0;
-  }
-  return ENOLCK;
-}
-
-/// The read locks of a descriptor that can only read move to one that can write: taken there first (read locks do not
-/// exclude each other), so that nothing comes in between.
-int SessionLocks::OwnerLocks::become_writable(const OpenFile& file) {
-  base::UniqueFd writable;
-  std::uint32_t writable_access = 0;
-  if (const int error = open_descriptor(file, true, writable, writable_access); error != 0) return error;
-  for (const auto& [start, end] : held.ranges()) {
-    struct ::flock lock = make_flock(wire::LockType::read, start, end == kFileEnd ? 0 : end - start);
-    if (::fcntl(writable.get(), F_OFD_SETLK, &lock) != 0) return ENOLCK;
-  }
-  fd = std::move(writable);
-  access = writable_access;
-  return 0;
-}
-
-int SessionLocks::OwnerLocks::prepare(Root& root, const OpenFile& file, const wire::Lock& request) {
-  const bool writes = request.kind == wire::LockKind::posix && request.type == wire::LockType::write;
-  const bool reads = request.kind == wire::LockKind::posix && request.type == wire::LockType::read;
-  if ((writes && !file.writable()) || (reads && !file.readable())) return EBADF;
-  if (held.size() >= kMaxRanges) return ENOLCK;
-  if (fd) return writes && access == O_RDONLY ? become_writable(file) : 0;
-  Result<Root::OpenFileToken> taken = root.take_open_file();
-  if (!taken) return ENOLCK;
-  token = std::move(taken).value();
-  return open_descriptor(file, file.writable(), fd, access);
-}
-
-int SessionLocks::OwnerLocks::apply(const wire::Lock& request) {
-  if (request.kind == wire::LockKind::flock) {
-    const int operation = request.type == wire::LockType::read    ? LOCK_SH
-                          : request.type == wire::LockType::write ? LOCK_EX
-                                                                  : LOCK_UN;
-    return ::flock(fd.get(), operation | LOCK_NB) == 0 ? 0 : errno;
-  }
-  struct ::flock lock = make_flock(request.type, request.start, request.length);
-  return ::fcntl(fd.get(), F_OFD_SETLK, &lock) == 0 ? 0 : errno;
-}
-
-SessionLocks::Tried SessionLocks::OwnerLocks::attempt(Root& root, const OpenFile& file, const wire::Lock& request) {
-  std::lock_guard lock(mutex);
-  const bool unlock = request.type == wire::LockType::unlock;
-  Tried tried;
-  if (!unlock) tried.error = prepare(root, file, request);
-  if (tried.error == 0 && fd) tried.error = apply(request);
-  if (tried.error == 0) {
-    tried.granted = true;
-    const bool whole = request.kind == wire::LockKind::flock;
-    const std::uint64_t start = whole ? 0 : request.start;
-    const std::uint64_t end = whole || request.length == 0 ? kFileEnd : request.start + request.length;
-    unlock ? held.remove(start, end) : held.add(start, end);
-  }
-  if (held.empty()) {
-    fd.reset();
-    token = {};
-  }
-  holds_nothing = held.empty();
-  return tried;
-}
-
-SessionLocks::Tried SessionLocks::OwnerLocks::test(const OpenFile& file, const wire::TestLock& request,
-                                                   wire::TestLock::Reply& reply) {
-  std::lock_guard lock(mutex);
-  Tried tried;
-  struct ::flock found = make_flock(request.type, request.start, request.length);
-  // With the owner's descriptor its own locks are not in its way; an owner without one has none.
-  if (::fcntl(fd ? fd.get() : file.fd->get(), F_OFD_GETLK, &found) != 0) {
-    tried.error = errno;
-    return tried;
-  }
-  if (found.l_type == F_UNLCK) return tried;
-  reply.type = found.l_type == F_RDLCK ? wire::LockType::read : wire::LockType::write;
-  reply.start = static_cast<std::uint64_t>(found.l_start);
-  reply.length = static_cast<std::uint64_t>(found.l_len);
-  // -1 for OFD locks: of a client, as a rule.
-  reply.pid = found.l_pid > 0 ? static_cast<std::uint32_t>(found.l_pid) : 0;
-  return tried;
-}
 
 SessionLocks::SessionLocks(base::Loop& loop, Root& root, WorkerPool& pool) : loop_(loop), root_(root), pool_(pool) {}
 
 SessionLocks::~SessionLocks() {
   for (auto& [id, call] : calls_) loop_.cancel(call.timer);
+  // Closing descriptors can take long.
+  pool_.submit([owners = std::move(owners_)] {});
 }
 
-std::shared_ptr<SessionLocks::OwnerLocks> SessionLocks::owner_of(const Key& key, const ObjectPtr& object) {
-  std::shared_ptr<OwnerLocks>& owner = owners_[key];
+SessionLocks::OwnerPtr SessionLocks::owner_of(const Key& key, const ObjectPtr& object) {
+  OwnerPtr& owner = owners_[key];
   if (!owner) owner = std::make_shared<OwnerLocks>(object);
   ++owner->calls;
   return owner;
 }
 
 void SessionLocks::leave(const Key& key) {
+  --owners_.at(key)->calls;
+  forget_if_done(key);
+}
+
+void SessionLocks::forget_if_done(const Key& key) {
   const auto it = owners_.find(key);
-  if (--it->second->calls == 0 && it->second->holds_nothing) owners_.erase(it);
+  if (it->second->busy || it->second->calls != 0 || !it->second->held.empty()) return;
+  pool_.submit([owner = std::move(it->second)] {});
+  owners_.erase(it);
 }
 
 LockCallId SessionLocks::lock(OpenFilePtr file, const wire::Lock& request, base::OneShot<void> done) {
   SANDBAR_ON_LOOP(loop_);
-  const LockCallId id(++last_call_);
-  const Key key{file->object.get(), request.owner, request.kind};
-  if (request.start > LLONG_MAX || request.length > LLONG_MAX || request.start + request.length > kFileEnd) {
+  if (!in_range(request.start, request.length)) {
     loop_.post([done = std::move(done)]() mutable { done(os_error(EINVAL, "lock")); });
     return {};
   }
-  owner_of(key, file->object);
+  const LockCallId id(++last_call_);
   Call& call = calls_[id];
-  call.key = key;
+  call.key = {file->object.get(), request.owner, request.kind};
+  owner_of(call.key, file->object);
   call.file = std::move(file);
   call.request = request;
   call.done = std::move(done);
@@ -192,53 +63,114 @@ LockCallId SessionLocks::lock(OpenFilePtr file, const wire::Lock& request, base:
 
 void SessionLocks::attempt(LockCallId id) {
   Call& call = calls_.at(id);
-  call.trying = true;
-  call.again = false;
   call.timer = {};
-  pool_.submit([weak = weak_from_this(), &loop = loop_, &root = root_, owner = owners_.at(call.key), file = call.file,
+  const OwnerPtr& owner = owners_.at(call.key);
+  if (!owner->busy) return start_try(id, call, owner);
+  call.state = Call::State::queued;
+  owner->queued.push_back(id);
+}
+
+void SessionLocks::start_try(LockCallId id, Call& call, const OwnerPtr& owner) {
+  owner->busy = true;
+  call.state = Call::State::trying;
+  call.again = false;
+  pool_.submit([weak = weak_from_this(), &loop = loop_, &root = root_, owner = OwnerPtr(owner), file = call.file,
                 request = call.request, id]() mutable {
-    const Tried tried = owner->attempt(root, *file, request);
+    const int error = owner->attempt(root, *file, request);
     owner.reset();  // before the session could end: its locks go with the last reference
-    loop.post([weak, id, tried] {
-      if (const auto self = weak.lock()) self->on_tried(id, tried);
+    loop.post([weak, id, error] {
+      if (const auto self = weak.lock()) self->on_tried(id, error);
     });
   });
 }
 
-void SessionLocks::on_tried(LockCallId id, const Tried& tried) {
+void SessionLocks::on_tried(LockCallId id, int error) {
   Call& call = calls_.at(id);
-  call.trying = false;
-  if (!call.done) {  // given up meanwhile
-    if (tried.granted && call.request.type != wire::LockType::unlock) give_back(call);
-    return end(id, {});
-  }
-  if (tried.granted) {
-    const Object* object = call.key.object;
-    const bool frees = call.request.type != wire::LockType::write;
+  const Key key = call.key;
+  const OwnerPtr& owner = owners_.at(key);
+  call.state = Call::State::pausing;
+  if (error == 0 && !call.done && call.request.type != wire::LockType::unlock) return restore(id, call, owner);
+  if (error == 0)
+    on_granted(id, call, *owner);
+  else if (!call.done)
     end(id, {});
-    if (frees) wake(object);
-    return;
+  else if (error == EAGAIN)
+    on_held_by_another(id, call, *owner);
+  else
+    end(id, os_error(error, "lock"));
+  try_next(key);
+}
+
+void SessionLocks::try_next(const Key& key) {
+  const OwnerPtr& owner = owners_.at(key);
+  owner->busy = false;
+  while (!owner->busy && !owner->queued.empty()) {
+    const LockCallId id = owner->queued.front();
+    owner->queued.pop_front();
+    if (const auto it = calls_.find(id); it != calls_.end()) start_try(id, it->second, owner);
   }
-  if (tried.error != EAGAIN && tried.error != EACCES) return end(id, os_error(tried.error, "lock"));
+  forget_if_done(key);
+}
+
+void SessionLocks::on_granted(LockCallId id, const Call& call, OwnerLocks& owner) {
+  const LockSpan span(call.request);
+  const wire::LockType type = call.request.type;
+  const Object* object = call.key.object;
+  if (type == wire::LockType::unlock) {
+    owner.held.clear(span.start, span.end);
+  } else {
+    owner.held.set(span.start, span.end, type);
+    ++grants_;
+  }
+  end(id, {});
+  if (type != wire::LockType::write) wake(object);
+}
+
+void SessionLocks::on_held_by_another(LockCallId id, Call& call, OwnerLocks& owner) {
+  // flock(2): to convert a lock, the kernel gives the old one back first, and it stays lost.
+  if (call.key.kind == wire::LockKind::flock && !owner.held.empty()) {
+    owner.held.clear();
+    wake(call.key.object);
+  }
   if (!call.request.wait) return end(id, os_error(EAGAIN, "lock"));
+  if (call.key.kind == wire::LockKind::posix && std::exchange(call.checked, grants_) != grants_) {
+    waiting_[call.key.owner].insert(id);
+    if (would_deadlock(call)) return end(id, os_error(EDEADLK, "lock"));
+  }
   if (call.again) return attempt(id);
   call.timer = loop_.schedule(call.pause, [this, id] { attempt(id); });
   call.pause = std::min(call.pause * 2, kLongestPause);
 }
 
-/// A lock that nobody waits for any more. An older lock of the same owner in that range goes with it: it has been
-/// replaced, and what it was is not known.
-void SessionLocks::give_back(const Call& call) {
-  wire::Lock unlock = call.request;
-  unlock.type = wire::LockType::unlock;
-  unlock.wait = false;
-  lock(call.file, unlock, [](const Result<void>&) {});
+/// A lock that nobody waits for any more. Until what was there before is back, the owner's next request waits.
+void SessionLocks::restore(LockCallId id, const Call& call, const OwnerPtr& owner) {
+  const LockSpan span(call.request);
+  pool_.submit([weak = weak_from_this(), &loop = loop_, owner = OwnerPtr(owner), request = call.request,
+                before = owner->held.parts(span.start, span.end), id]() mutable {
+    std::vector<LockRanges::Part> lost = owner->restore(request, before);
+    owner.reset();
+    loop.post([weak, id, lost = std::move(lost)] {
+      if (const auto self = weak.lock()) self->on_restored(id, lost);
+    });
+  });
+}
+
+void SessionLocks::on_restored(LockCallId id, const std::vector<LockRanges::Part>& lost) {
+  const Key key = calls_.at(id).key;
+  for (const LockRanges::Part& part : lost) owners_.at(key)->held.set(part.start, part.end, *part.value);
+  end(id, {});
+  wake(key.object);
+  try_next(key);
 }
 
 void SessionLocks::end(LockCallId id, Result<void> result) {
   const auto it = calls_.find(id);
   Call call = std::move(it->second);
   calls_.erase(it);
+  if (const auto owner = waiting_.find(call.key.owner); owner != waiting_.end()) {
+    owner->second.erase(id);
+    if (owner->second.empty()) waiting_.erase(owner);
+  }
   leave(call.key);
   call.done(std::move(result));
 }
@@ -247,10 +179,8 @@ void SessionLocks::wake(const Object* object) {
   std::vector<LockCallId> ready;
   for (auto& [id, call] : calls_) {
     if (call.key.object != object || !call.done) continue;
-    if (call.trying)
-      call.again = true;
-    else
-      ready.push_back(id);
+    if (call.state == Call::State::trying) call.again = true;
+    if (call.timer) ready.push_back(id);
   }
   for (const LockCallId id : ready) {
     loop_.cancel(calls_.at(id).timer);
@@ -265,14 +195,14 @@ void SessionLocks::cancel(LockCallId id) {
   base::OneShot<void> done = std::move(it->second.done);
   loop_.cancel(it->second.timer);
   // The try that is under way comes back to a call without a completion.
-  if (!it->second.trying) end(id, {});
+  if (it->second.state != Call::State::trying) end(id, {});
   done(make_error(Errc::cancelled, "lock"));
 }
 
 void SessionLocks::test(OpenFilePtr file, const wire::TestLock& request, base::OneShot<wire::TestLock::Reply> done) {
   SANDBAR_ON_LOOP(loop_);
   const Key key{file->object.get(), request.owner, wire::LockKind::posix};
-  if (request.type == wire::LockType::unlock || request.start > LLONG_MAX || request.length > LLONG_MAX) {
+  if (request.type == wire::LockType::unlock || !in_range(request.start, request.length)) {
     loop_.post([done = std::move(done)]() mutable { done(os_error(EINVAL, "test a lock")); });
     return;
   }
@@ -280,9 +210,9 @@ void SessionLocks::test(OpenFilePtr file, const wire::TestLock& request, base::O
     OpenFilePtr file;
     wire::TestLock request;
     base::OneShot<wire::TestLock::Reply> done;
-    std::shared_ptr<OwnerLocks> owner;
+    OwnerPtr owner;
     wire::TestLock::Reply reply;
-    Tried tried;
+    int error = 0;
   };
   auto test = std::make_shared<Test>();
   test->owner = owner_of(key, file->object);
@@ -290,16 +220,63 @@ void SessionLocks::test(OpenFilePtr file, const wire::TestLock& request, base::O
   test->request = request;
   test->done = std::move(done);
   pool_.submit([weak = weak_from_this(), &loop = loop_, test = std::move(test), key]() mutable {
-    test->tried = test->owner->test(*test->file, test->request, test->reply);
+    test->error = test->owner->test(*test->file, test->request, test->reply);
     test->owner.reset();
     loop.post([weak, test = std::move(test), key] {
       if (const auto self = weak.lock()) self->leave(key);
-      if (test->tried.error != 0)
-        test->done(os_error(test->tried.error, "test a lock"));
+      if (test->error != 0)
+        test->done(os_error(test->error, "test a lock"));
       else
         test->done(test->reply);
     });
   });
+}
+
+// --- Deadlocks ------------------------------------------------------------------------------------------------
+
+/// Who waits for whom, from one call on.
+struct SessionLocks::Search {
+  std::vector<wire::LockOwner> open;
+  std::set<wire::LockOwner> seen;
+  std::size_t steps = 0;
+
+  bool step() { return ++steps <= kMaxDeadlockSteps; }
+};
+
+/// The owners that hold something of what `call` wants.
+void SessionLocks::add_holders(const Call& call, Search& search) const {
+  const LockSpan span(call.request);
+  const auto excludes = [&](wire::LockType held) {
+    return held == wire::LockType::write || call.request.type == wire::LockType::write;
+  };
+  for (auto it = owners_.lower_bound({call.key.object, {}, {}}); it != owners_.end(); ++it) {
+    const auto& [key, owner] = *it;
+    if (key.object != call.key.object || !search.step()) return;
+    if (key.kind == wire::LockKind::posix && key.owner != call.key.owner &&
+        owner->held.find(span.start, span.end, excludes) && search.seen.insert(key.owner).second)
+      search.open.push_back(key.owner);
+  }
+}
+
+/// As the kernel does for posix locks on a disk (posix_locks_deadlock). There it leaves out open file description
+/// locks, which a client's kernel does not tell apart: two of those that wait for each other fail, too, where they
+/// would wait for ever.
+bool SessionLocks::would_deadlock(const Call& call) const {
+  Search search;
+  add_holders(call, search);
+  while (!search.open.empty()) {
+    const wire::LockOwner owner = search.open.back();
+    search.open.pop_back();
+    if (owner == call.key.owner) return true;
+    const auto waits = waiting_.find(owner);
+    if (waits == waiting_.end()) continue;
+    for (const LockCallId id : waits->second) {
+      if (!search.step()) return false;
+      const Call& wait = calls_.at(id);
+      if (wait.done) add_holders(wait, search);
+    }
+  }
+  return false;
 }
 
 }  // namespace sandbar::agent

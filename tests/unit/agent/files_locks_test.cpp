@@ -84,6 +84,33 @@ class FilesLockTest : public FilesTest {
   int lock(std::uint64_t owner, LockType type, std::uint64_t start = 0, std::uint64_t length = 0) {
     return service.error_of(request(handle, owner, type, start, length));
   }
+  std::shared_ptr<Service::Pending> wait_for(std::uint64_t owner, LockType type, std::uint64_t start = 0,
+                                             std::uint64_t length = 0, LockKind kind = LockKind::posix) {
+    return service.send(request(handle, owner, type, start, length, true, kind));
+  }
+  /// The owner's earlier requests are done with: one object's are in order.
+  void settle(std::uint64_t owner, LockKind kind = LockKind::posix) {
+    EXPECT_EQ(0, service.error_of(request(handle, owner, LockType::unlock, 1000, 1, false, kind)));
+  }
+  /// As F_GETLK of an owner that holds nothing would tell it: "r 0+10", or "-".
+  std::string in_the_way(std::uint64_t start, std::uint64_t length, LockType of = LockType::write) {
+    const wire::TestLock::Reply found = service.must(wire::TestLock{handle, wire::LockOwner(99), of, start, length});
+    if (found.type == LockType::unlock) return "-";
+    return (found.type == LockType::read ? "r " : "w ") + std::to_string(found.start) + "+" +
+           std::to_string(found.length);
+  }
+  /// An answer is there, and it is this errno.
+  void expect_error(const std::shared_ptr<Service::Pending>& call, int number) {
+    const Result<FileAnswer> answer = service.wait(call);
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(Errc::os, answer.error().code);
+    EXPECT_EQ(number, answer.error().os_errno);
+  }
+  /// It has been tried, and waits.
+  void expect_waits(const std::shared_ptr<Service::Pending>& call) {
+    for (int i = 0; i < 20; ++i) service.must(wire::GetAttributes{file, {}});
+    EXPECT_FALSE(call->answer);
+  }
   int flock(std::uint64_t owner, LockType type) {
     return service.error_of(request(handle, owner, type, 0, 0, false, LockKind::flock));
   }
@@ -175,6 +202,157 @@ TEST_F(FilesLockTest, WaitersCanGiveUp) {
   ASSERT_TRUE(service.loop.run_until([&] { return lock(3, LockType::write) == 0; }));
 }
 
+// What the owner had there, and of which kind, is its own again; no more and no less.
+TEST_F(FilesLockTest, AGrantThatNobodyWantsAnyMoreIsUndone) {
+  EXPECT_EQ(0, lock(1, LockType::read, 0, 10));
+  EXPECT_EQ(0, lock(1, LockType::write, 20, 10));
+  for (int i = 0; i < 20; ++i) {
+    const auto waits = wait_for(1, LockType::write, 5, 20);
+    service.core->cancel(waits->id);  // while a worker takes it
+    EXPECT_EQ(Errc::cancelled, service.wait(waits).error().code);
+    settle(1);
+    EXPECT_EQ("r 0+10", in_the_way(0, 20));
+    EXPECT_EQ("-", in_the_way(0, 20, LockType::read));
+    EXPECT_EQ("-", in_the_way(10, 10));
+    EXPECT_EQ("w 20+10", in_the_way(10, 100));
+  }
+  for (int i = 0; i < 20; ++i) {
+    const auto waits = wait_for(1, LockType::read, 15, 0);
+    service.core->cancel(waits->id);
+    EXPECT_EQ(Errc::cancelled, service.wait(waits).error().code);
+    settle(1);
+    EXPECT_EQ("w 20+10", in_the_way(10, 0, LockType::read));
+    EXPECT_EQ("-", in_the_way(30, 0));
+  }
+  EXPECT_EQ(0, lock(2, LockType::read, 0, 20)) << "not kept from others";
+}
+
+TEST_F(FilesLockTest, AnUndoneGrantDoesNotKeepWaitersWaiting) {
+  const auto waits = wait_for(1, LockType::write);
+  const auto second = wait_for(2, LockType::write);
+  service.core->cancel(waits->id);
+  EXPECT_TRUE(service.wait(second));
+  EXPECT_EQ("w 0+0", in_the_way(5, 1));
+  EXPECT_EQ(0, lock(2, LockType::unlock));
+  const auto flocks = wait_for(1, LockType::write, 0, 0, LockKind::flock);
+  service.core->cancel(flocks->id);
+  settle(2, LockKind::flock);
+  const auto third = wait_for(2, LockType::write, 0, 0, LockKind::flock);
+  EXPECT_TRUE(service.wait(third));
+}
+
+TEST_F(FilesLockTest, OneOwnersRequestsAreDoneInTheirOrder) {
+  for (int i = 0; i < 50; ++i) {
+    std::vector<std::shared_ptr<Service::Pending>> calls;
+    for (const LockType type : {LockType::write, LockType::unlock, LockType::read, LockType::write, LockType::read})
+      calls.push_back(service.send(request(handle, 1, type, 0, 10)));
+    for (const auto& call : calls) EXPECT_TRUE(service.wait(call));
+    EXPECT_EQ("r 0+10", in_the_way(0, 0));
+  }
+}
+
+TEST_F(FilesLockTest, AFlockThatCannotBeConvertedIsLost) {
+  EXPECT_EQ(0, flock(1, LockType::read));
+  EXPECT_EQ(0, flock(2, LockType::read));
+  EXPECT_EQ(EAGAIN, flock(1, LockType::write));
+  EXPECT_EQ(0, flock(2, LockType::write)) << "the first has lost its own, as flock(2) says";
+  EXPECT_EQ(0, flock(2, LockType::unlock));
+  EXPECT_EQ(0, flock(3, LockType::write));
+}
+
+TEST_F(FilesLockTest, Deadlocks) {
+  EXPECT_EQ(0, lock(1, LockType::write, 0, 1));
+  EXPECT_EQ(0, lock(2, LockType::write, 1, 1));
+  EXPECT_EQ(0, lock(3, LockType::write, 2, 1));
+  const auto first = wait_for(1, LockType::write, 1, 1);
+  const auto second = wait_for(2, LockType::write, 2, 1);
+  const auto fourth = wait_for(4, LockType::write, 0, 0);
+  expect_waits(first);
+  expect_error(wait_for(3, LockType::read, 0, 1), EDEADLK);
+  EXPECT_EQ(EAGAIN, lock(3, LockType::read, 0, 1)) << "without waiting it is an ordinary refusal";
+  EXPECT_EQ(0, lock(3, LockType::unlock, 2, 1));
+  EXPECT_TRUE(service.wait(second)) << "who was refused is the only one";
+  EXPECT_EQ(0, lock(2, LockType::unlock));
+  EXPECT_TRUE(service.wait(first));
+  EXPECT_EQ(0, lock(1, LockType::unlock));
+  EXPECT_TRUE(service.wait(fourth));
+}
+
+TEST_F(FilesLockTest, TwoReadersThatBothWantToWriteDeadlock) {
+  EXPECT_EQ(0, lock(1, LockType::read));
+  EXPECT_EQ(0, lock(2, LockType::read));
+  const auto first = wait_for(1, LockType::write);
+  expect_waits(first);
+  expect_error(wait_for(2, LockType::write), EDEADLK);
+  EXPECT_EQ(0, lock(2, LockType::unlock));
+  EXPECT_TRUE(service.wait(first));
+}
+
+TEST_F(FilesLockTest, DeadlocksOverTwoFiles) {
+  tree.write("other", "x");
+  const wire::HandleId other = service.open(service.lookup(root, "other"), O_RDWR);
+  EXPECT_EQ(0, lock(1, LockType::write));
+  EXPECT_EQ(0, service.error_of(request(other, 2, LockType::write)));
+  const auto first = service.send(request(other, 1, LockType::read, 5, 1, true));
+  expect_waits(first);
+  expect_error(wait_for(2, LockType::write, 0, 1), EDEADLK);
+  // A wait that was given up closes no circle.
+  service.core->cancel(first->id);
+  EXPECT_FALSE(service.wait(first));
+  const auto second = wait_for(2, LockType::write, 0, 1);
+  expect_waits(second);
+  EXPECT_EQ(0, lock(1, LockType::unlock));
+  EXPECT_TRUE(service.wait(second));
+}
+
+// An owner can have several threads: one waits, another gets what is wanted elsewhere.
+TEST_F(FilesLockTest, AGrantCanCloseTheCircle) {
+  EXPECT_EQ(0, lock(1, LockType::write, 0, 1));
+  EXPECT_EQ(0, lock(3, LockType::write, 1, 1));
+  const auto second = wait_for(2, LockType::write, 0, 1);
+  const auto third = wait_for(1, LockType::write, 1, 1);
+  expect_waits(second);
+  expect_waits(third);
+  EXPECT_EQ(0, lock(2, LockType::write, 2, 1));
+  EXPECT_EQ(0, lock(3, LockType::write, 3, 1)) << "no circle yet";
+  const auto fourth = wait_for(3, LockType::write, 2, 1);
+  // 3 waits for 2, which waits for 1, which waits for 3.
+  expect_error(fourth, EDEADLK);
+  EXPECT_EQ(0, lock(2, LockType::unlock, 2, 1));
+  // The same by a grant: 3 waits for byte 2 behind a process of the sandbox, and 2 gets it first.
+  Holder holder(path, [](int fd) { return fcntl_lock(fd, F_WRLCK, 2, 1); });
+  const auto of_two = wait_for(2, LockType::read, 2, 1);
+  const auto of_three = wait_for(3, LockType::write, 2, 1);
+  expect_waits(of_two);
+  expect_waits(of_three);
+  holder.end();
+  EXPECT_TRUE(service.loop.run_until([&] { return of_two->answer || of_three->answer; }));
+  if (of_two->answer) {
+    // Either of the three may be the one that finds out.
+    EXPECT_TRUE(service.loop.run_until([&] { return second->answer || third->answer || of_three->answer; }));
+    const auto& refused = second->answer ? second : third->answer ? third : of_three;
+    expect_error(refused, EDEADLK);
+  } else {
+    EXPECT_TRUE(*of_three->answer) << "byte 2 went to the other, and there is no circle";
+  }
+}
+
+TEST_F(FilesLockTest, FlocksWaitForEver) {
+  tree.write("other", "x");
+  const wire::HandleId other = service.open(service.lookup(root, "other"), O_RDWR);
+  const auto take = [&](wire::HandleId which, std::uint64_t owner, bool wait) {
+    return service.send(request(which, owner, LockType::write, 0, 0, wait, LockKind::flock));
+  };
+  EXPECT_TRUE(service.wait(take(handle, 1, false)));
+  EXPECT_TRUE(service.wait(take(other, 2, false)));
+  const auto first = take(other, 1, true);
+  const auto second = take(handle, 2, true);
+  expect_waits(first);
+  expect_waits(second);
+  EXPECT_EQ(0, service.error_of(request(other, 2, LockType::unlock, 0, 0, false, LockKind::flock)));
+  EXPECT_TRUE(service.wait(first));
+}
+
 TEST_F(FilesLockTest, AccessDecidesWhichLocks) {
   const wire::HandleId reader = service.open(file, O_RDONLY);
   const wire::HandleId writer = service.open(file, O_WRONLY);
@@ -213,6 +391,18 @@ TEST_F(FilesLockTest, Ranges) {
   EXPECT_EQ(0, lock(2, LockType::write));
 }
 
+TEST_F(FilesLockTest, RangesAreBounded) {
+  for (std::uint64_t i = 0; i < SessionLocks::kMaxRanges - 1; ++i) ASSERT_EQ(0, lock(1, LockType::read, 3 * i, 1));
+  EXPECT_EQ(0, lock(1, LockType::read, 1'000'000, 3));
+  EXPECT_EQ(ENOLCK, lock(1, LockType::read, 2'000'000, 1));
+  EXPECT_EQ(ENOLCK, lock(1, LockType::unlock, 1'000'001, 1)) << "it would make two of one";
+  EXPECT_EQ(0, lock(1, LockType::unlock, 1'000'000, 1));
+  EXPECT_EQ(0, lock(1, LockType::unlock, 0, 1));
+  EXPECT_EQ(0, lock(1, LockType::read, 2'000'000, 1));
+  EXPECT_EQ(0, lock(1, LockType::unlock));
+  EXPECT_EQ("-", in_the_way(0, 0));
+}
+
 TEST_F(FilesLockTest, LocksOutliveTheirHandleAndEndWithTheSession) {
   EXPECT_EQ(0, lock(1, LockType::write));
   EXPECT_EQ(0, flock(1, LockType::write));
@@ -224,7 +414,7 @@ TEST_F(FilesLockTest, LocksOutliveTheirHandleAndEndWithTheSession) {
   const auto waits = second.send(request(other, 1, LockType::write, 0, 0, true));
   service.core.reset();
   EXPECT_TRUE(second.wait(waits));
-  EXPECT_EQ(0, second.error_of(request(other, 7, LockType::write, 0, 0, false, LockKind::flock)));
+  EXPECT_TRUE(second.wait(second.send(request(other, 7, LockType::write, 0, 0, true, LockKind::flock))));
 }
 
 TEST_F(FilesLockTest, LocksOfUnlinkedFiles) {

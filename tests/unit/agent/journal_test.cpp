@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "agent/id_table.h"
-#include "agent/range_set.h"
 #include "fakes/fake_loop.h"
 
 namespace sandbar::agent {
@@ -127,27 +126,6 @@ TEST_F(JournalsTest, OldJournalsAreForgotten) {
   EXPECT_EQ(0U, journals.last_begun("0").value);
   EXPECT_EQ(1U, journals.last_begun(std::to_string(Journals::kMaxJournals)).value);
   EXPECT_EQ(1U, journals.last_begun("busy").value);
-}
-
-TEST(RangeSet, AddsAndRemoves) {
-  RangeSet set;
-  set.add(10, 20);
-  set.add(30, 40);
-  set.add(20, 25);
-  EXPECT_EQ((std::map<std::uint64_t, std::uint64_t>{{10, 25}, {30, 40}}), set.ranges());
-  set.add(24, 30);
-  EXPECT_EQ((std::map<std::uint64_t, std::uint64_t>{{10, 40}}), set.ranges());
-  set.remove(15, 20);
-  EXPECT_EQ((std::map<std::uint64_t, std::uint64_t>{{10, 15}, {20, 40}}), set.ranges());
-  set.remove(0, 12);
-  set.remove(39, 100);
-  EXPECT_EQ((std::map<std::uint64_t, std::uint64_t>{{12, 15}, {20, 39}}), set.ranges());
-  set.remove(15, 20);
-  EXPECT_EQ(2U, set.size());
-  set.add(0, 100);
-  EXPECT_EQ(1U, set.size());
-  set.remove(0, 100);
-  EXPECT_TRUE(set.empty());
 }
 
 TEST(IdTable, RemembersABoundedNumberOfFailures) {
