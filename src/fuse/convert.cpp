@@ -149,6 +149,7 @@ vfs::LockRequest to_lock(const struct flock& lock, std::uint64_t owner, bool wai
   request.wait = wait;
   request.start = static_cast<std::uint64_t>(lock.l_start);
   request.length = static_cast<std::uint64_t>(lock.l_len);
+  request.pid = static_cast<std::uint32_t>(lock.l_pid);
   return request;
 }
 

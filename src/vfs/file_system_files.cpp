@@ -190,7 +190,7 @@ void RemoteFileSystem::release(FileId id, std::optional<std::uint64_t> flock_own
   file->released = true;
   ++file->pins;  // over the loop, whose last round would close it
   for (const LockTable::Key& key : locks_.through(id))
-    if (key.kind == LockKind::posix || key.owner == flock_owner) unlock(*file, key, 0, 0, ignore());
+    if (key.kind == LockKind::posix || key.owner == flock_owner) unlock(*file, key, {}, ignore());
   --file->pins;
   close_if_idle(*file);
 }

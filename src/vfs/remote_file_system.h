@@ -158,8 +158,13 @@ class RemoteFileSystem final : public FileSystem {
 
   // --- Locks ---
 
-  OperationId unlock(const OpenFile& file, const LockTable::Key& key, std::uint64_t start, std::uint64_t length,
-                     Done<void> done);
+  OperationId unlock(const OpenFile& file, const LockTable::Key& key, LockSpan span, Done<void> done);
+  /// Asks for what the owner held `before`; Done, if anybody cared, was told already.
+  void give_back(const OpenFile& file, const LockTable::Key& key, const std::vector<LockTable::Ranges::Part>& before);
+  /// `then(answered)` is told whether the sandbox has answered.
+  template <class Then>
+  OperationId send_lock(const OpenFile& file, const LockTable::Key& key, LockType type, LockSpan span, Done<void> done,
+                        Then then);
 
   base::Loop& loop_;
   client::RemoteFs& remote_;

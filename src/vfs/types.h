@@ -88,6 +88,8 @@ struct Changes {
 using StatFs = wire::StatFs::Reply;
 using LockKind = wire::LockKind;
 using LockType = wire::LockType;
+/// What is in the way of a lock. `pid` is one of this machine: 0 where the holder is in the sandbox, or came by another
+/// mount.
 using LockHolder = wire::TestLock::Reply;
 
 struct LockRequest {
@@ -97,6 +99,7 @@ struct LockRequest {
   bool wait = false;
   std::uint64_t start = 0;
   std::uint64_t length = 0;  ///< 0: to the end
+  std::uint32_t pid = 0;     ///< the process that asks for it
 };
 
 }  // namespace sandbar::vfs

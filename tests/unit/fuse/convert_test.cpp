@@ -115,6 +115,21 @@ TEST(ToFlock, StaysBelowTheSignBit) {
   EXPECT_EQ(F_UNLCK, to_flock({}).l_type);
 }
 
+TEST(ToLock, TakesTheProcessAlong) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_start = 5;
+  lock.l_len = 6;
+  lock.l_pid = 4711;
+  const vfs::LockRequest request = to_lock(lock, 9, true);
+  EXPECT_EQ(vfs::LockType::write, request.type);
+  EXPECT_EQ(5U, request.start);
+  EXPECT_EQ(6U, request.length);
+  EXPECT_EQ(4711U, request.pid);
+  EXPECT_EQ(9U, request.owner);
+  EXPECT_TRUE(request.wait);
+}
+
 TEST(ToFlockRequest, KnowsWaitingFromTrying) {
   EXPECT_TRUE(to_flock_request(LOCK_EX, 1).wait);
   EXPECT_FALSE(to_flock_request(LOCK_EX | LOCK_NB, 1).wait);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "unit/vfs/mount.h"
 
 namespace sandbar::vfs {
@@ -23,6 +25,21 @@ class Locks : public Mount {
     return request(owner, type, false, 0, 0, LockKind::flock);
   }
   [[nodiscard]] std::size_t locks() const { return remote.tree.at("/f")->locks.size(); }
+  /// Of all: owner, r or w, start-end; by start.
+  [[nodiscard]] std::string held() const {
+    auto all = remote.tree.at("/f")->locks;
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    std::string text;
+    for (const fakes::FakeLock& each : all)
+      text += (text.empty() ? "" : " ") + std::to_string(each.owner) + (each.type == LockType::read ? "r" : "w") +
+              std::to_string(each.start) + "-" + std::to_string(each.end);
+    return text;
+  }
+  Pending<LockHolder> start_test(std::uint64_t owner, std::uint64_t from) {
+    return start<LockHolder>([&](auto done) {
+      return fs->test_lock(file, request(owner, LockType::write, false, from, 0), std::move(done));
+    });
+  }
   /// The other side holds the whole file.
   void lock_there() { remote.tree.at("/f")->locks.push_back({999, LockKind::posix, LockType::write, 0, ~0ULL}); }
   void unlock_there() {
@@ -82,16 +99,40 @@ TEST_F(Locks, UnlockingAllLeavesNothingForClose) {
   EXPECT_EQ(remote.take_round_trips(), 0U);
 }
 
-TEST_F(Locks, AnUnknownOutcomeIsGivenBackAtClose) {
+TEST_F(Locks, UnlockingWhatWasLockedLeavesNothingForCloseEither) {
+  lock(file, request(1, LockType::write, false, 5, 5));
+  lock(file, request(1, LockType::read, false, 20, 5));
+  lock(file, request(1, LockType::unlock, false, 5, 5));
+  flush(file, 2);
+  remote.take_round_trips();
+  EXPECT_EQ(locks(), 1U);
+  lock(file, request(1, LockType::unlock, false, 0, 30));
+  remote.take_round_trips();
+  flush(file, 1);
+  EXPECT_EQ(remote.take_round_trips(), 0U);
+}
+
+TEST_F(Locks, AnUnknownOutcomeIsGivenBack) {
   remote.hold = Hold::answers;
   auto pending = start_lock(file, request(1, LockType::write));
   loop.advance(std::chrono::seconds(61));
   EXPECT_TRUE(pending.failed_with(Errc::timeout));
   remote.let_all_go();
   remote.hold = Hold::none;
-  EXPECT_EQ(locks(), 1U);
-  flush(file, 1);
   EXPECT_EQ(locks(), 0U);
+  // An answer that never came leaves a doubt: close asks once more.
+  remote.hold = Hold::requests;
+  pending = start_lock(file, request(1, LockType::write));
+  loop.advance(std::chrono::seconds(200));
+  EXPECT_TRUE(pending.failed_with(Errc::timeout));
+  remote.hold = Hold::none;
+  lock(file, request(1, LockType::write, false, 5, 1));
+  lock(file, request(1, LockType::unlock, false, 5, 1));
+  remote.take_round_trips();
+  flush(file, 1);
+  EXPECT_EQ(remote.take_round_trips(), 1U);
+  flush(file, 1);
+  EXPECT_EQ(remote.take_round_trips(), 0U);
 }
 
 TEST_F(Locks, ReleaseGivesBackFlocksBeforeItCloses) {
@@ -169,8 +210,74 @@ TEST_F(Locks, AnInterruptedWaitDoesNotCostWhatWasHeld) {
   fs->interrupt(pending.id, false);
   loop.drain();
   EXPECT_TRUE(pending.failed_with(Errc::cancelled));
-  EXPECT_EQ(locks(), 1U);
-  EXPECT_EQ(remote.counts["lock"], 2U);
+  EXPECT_EQ(held(), "1r0-10");
+}
+
+// What was there before, and of which kind, comes back; no more and no less.
+TEST_F(Locks, AGrantThatCrossesTheInterruptLeavesWhatWasHeldBefore) {
+  lock(file, request(1, LockType::read, false, 0, 10));
+  lock(file, request(1, LockType::write, false, 20, 10));
+  remote.hold = Hold::answers;
+  auto pending = start_lock(file, request(1, LockType::write, true, 5, 20));
+  loop.drain();
+  EXPECT_EQ(held(), "1r0-5 1w5-25 1w25-30") << "granted, and the answer is on its way";
+  fs->interrupt(pending.id, false);
+  loop.drain();
+  EXPECT_TRUE(pending.failed_with(Errc::cancelled));
+  remote.hold = Hold::none;
+  remote.let_all_go();
+  loop.drain();
+  EXPECT_EQ(held(), "1r0-5 1r5-10 1w20-25 1w25-30");
+  // Nothing is left to wonder about.
+  lock(file, request(1, LockType::unlock, false, 0, 40));
+  remote.take_round_trips();
+  flush(file, 1);
+  EXPECT_EQ(remote.take_round_trips(), 0U);
+}
+
+// Another thread of the owner is asking for a part of it: its outcome is not to be undone.
+TEST_F(Locks, GivingBackSparesWhatTheOwnerAsksForElsewhere) {
+  lock_there();
+  auto waits = start_lock(file, request(1, LockType::write, true, 0, 100));
+  auto other = start_lock(file, request(1, LockType::write, true, 10, 10));
+  loop.drain();
+  remote.asked.clear();
+  fs->interrupt(waits.id, false);
+  loop.drain();
+  EXPECT_TRUE(waits.failed_with(Errc::cancelled));
+  EXPECT_EQ(remote.counts["lock"], 4U) << "two locks, and the parts before and behind the second";
+  unlock_there();
+  lock(file, request(2, LockType::unlock));
+  EXPECT_EQ(finish(other).os_errno(), 0);
+  EXPECT_EQ(held(), "1w10-20");
+}
+
+TEST_F(Locks, AFlockThatWaitedHasNothingToGetBack) {
+  lock(file, flock(7, LockType::read));
+  remote.hold = Hold::answers;
+  auto pending = start_lock(file, request(7, LockType::write, true, 0, 0, LockKind::flock));
+  loop.drain();
+  fs->interrupt(pending.id, false);
+  loop.drain();
+  remote.hold = Hold::none;
+  remote.let_all_go();
+  loop.drain();
+  EXPECT_EQ(locks(), 0U) << "flock(2): a conversion that waits has lost the old one";
+}
+
+TEST_F(Locks, TheHolderIsNamedWhereItIsOneOfThisMachine) {
+  LockRequest mine = request(1, LockType::write, false, 10, 5);
+  mine.pid = 4711;
+  lock(file, mine);
+  const auto test = [&](std::uint64_t owner, std::uint64_t from) {
+    auto holder = finish(start_test(owner, from));
+    return *holder.result();
+  };
+  EXPECT_EQ(test(2, 0).pid, 4711U);
+  lock(file, request(1, LockType::unlock));
+  lock_there();
+  EXPECT_EQ(test(2, 0).type, LockType::write);
+  EXPECT_EQ(test(2, 0).pid, 0U) << "a process of the sandbox has no number here";
 }
 
 TEST_F(Locks, ADyingCallerStillGivesBack) {
