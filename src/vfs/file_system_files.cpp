@@ -24,6 +24,11 @@ FileSystem::Done<void> ignore() {
   return [](const Result<void>&) {};
 }
 
+/// Whether it may be one of /proc's or a cgroup's files, which seem to be empty and have something to read.
+bool is_made_up(const Attributes& attributes) {
+  return S_ISREG(attributes.mode) && attributes.size == 0 && attributes.blocks == 0 && attributes.birth == wire::Time{};
+}
+
 bool changes_file(std::uint32_t flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0; }
 
 }  // namespace
@@ -88,7 +93,11 @@ Opened RemoteFileSystem::opened(const OpenFile& file) {
   // The kernel would keep what it appends at the offset where it believes the end to be. Who only writes cannot map the
   // file and so loses nothing by going past its cache.
   const bool appends_only = (file.flags & O_ACCMODE) == O_WRONLY && (file.flags & O_APPEND) != 0;
-  return {.file = file.id, .keep_cache = false, .direct = appends_only || (file.flags & O_DIRECT) != 0};
+  // Through its cache the kernel reads no further than the size. An empty file of a file system without birth times is
+  // opened so too; to read only, since a shared mapping of it is refused then.
+  const bool made_up = (file.flags & O_ACCMODE) == O_RDONLY && is_made_up(inodes_.find(file.node)->attributes);
+  const bool direct = appends_only || made_up || (file.flags & O_DIRECT) != 0;
+  return {.file = file.id, .keep_cache = false, .direct = direct};
 }
 
 OperationId RemoteFileSystem::create(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode,

@@ -139,7 +139,7 @@ class RemoteFileSystem final : public FileSystem {
 
   OperationId open_node(const Caller& caller, NodeId node, std::uint32_t flags, Done<Opened> done);
   OpenFile& add_file(NodeId node, wire::HandleId handle, const wire::Caller& opener, std::uint32_t flags);
-  static Opened opened(const OpenFile& file);
+  Opened opened(const OpenFile& file);
   void read_more(const OperationPtr<base::Bytes>& operation, ReadProgress progress);
   void write_more(const OperationPtr<std::uint64_t>& operation, WriteProgress progress);
   void close_if_idle(OpenFile& file);

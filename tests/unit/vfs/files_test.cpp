@@ -72,6 +72,19 @@ TEST_F(Files, OnlyFlagsThatMeanSomethingThereArePassed) {
   EXPECT_EQ(remote.tree.at("/f")->data, "");
 }
 
+TEST_F(Files, WhatOnlySeemsToBeEmptyIsReadPastTheCache) {
+  remote.tree.births = false;
+  remote.tree.put_file("/made-up", "");
+  remote.tree.put_file("/full", "data");
+  open();
+  EXPECT_TRUE(open_file(find("/made-up").node, O_RDONLY).result()->direct);
+  EXPECT_FALSE(open_file(find("/made-up").node, O_RDWR).result()->direct);
+  EXPECT_FALSE(open_file(find("/full").node, O_RDONLY).result()->direct);
+  remote.tree.births = true;
+  remote.tree.put_file("/empty", "");
+  EXPECT_FALSE(open_file(find("/empty").node, O_RDONLY).result()->direct);
+}
+
 TEST_F(Files, AppendsGoWhereTheSandboxesEndIs) {
   remote.tree.put_file("/f", "one");
   open();
