@@ -33,7 +33,8 @@ class Tools(Case):
             file = source / f"d{i % 10}" / f"f{i}.txt"
             file.parent.mkdir(exist_ok=True)
             file.write_text(f"{i}\n" * (i + 1))
-        os.symlink("d1/f1.txt", source / "link")
+        for name, target in (("link", "d1/f1.txt"), ("d2/up", "../d3"), ("d4/dangling", "none"), ("directory", "d5")):
+            os.symlink(target, source / name)
         run(*GIT, "-C", source, "add", "-A")
         run(*GIT, "-C", source, "commit", "-qm", "first")
         return source
@@ -53,9 +54,40 @@ class Tools(Case):
         run(*GIT, "-C", clone, "worktree", "add", "-q", "../tree", "main")
         run(*GIT, "-C", clone, "gc", "-q", "--prune=now")
         self.assertEqual(run(*GIT, "-C", clone, "fsck", "--full", "--strict").stdout, "")
-        # The sandbox sees the same repository, whole.
+        # The sandbox sees the same repository, whole. (The worktree's files name each other by the mount's path.)
         self.assertEqual(run(*GIT, "-C", root / "clone", "fsck", "--full", "--strict").stdout, "")
+        self.assertEqual(run(*GIT, "-C", root / "clone", "status", "--porcelain").stdout, "")
         self.assertEqual((root / "tree/new").read_text(), "new\n")
+        self.assertEqual(os.readlink(root / "tree/d2/up"), "../d3")
+        # A worktree is used at once with its repository, then goes; links are changed like files.
+        tree = mount / "tree"
+        os.unlink(tree / "link")
+        os.symlink("d2/up/f3.txt", tree / "link")
+        self.assertEqual(run(*GIT, "-C", tree, "status", "--porcelain").stdout, " M link\n")
+        run(*GIT, "-C", tree, "commit", "-qam", "third")
+        self.assertEqual((tree / "link").read_text(), "changed\n")
+        run(*GIT, "-C", clone, "merge", "-q", "-m", "merged", "main")
+        self.assertEqual(os.readlink(root / "clone/link"), "d2/up/f3.txt")
+        run(*GIT, "-C", clone, "stash", "list")
+        run(*GIT, "-C", clone, "worktree", "remove", "../tree")
+        self.assertFalse(tree.exists())
+        run(*GIT, "-C", clone, "rebase", "-q", "main")
+        self.assertEqual(run(*GIT, "-C", clone, "status", "--porcelain").stdout, "")
+
+    def test_git_from_both_sides(self):
+        """Commits of either side are the other's at once; index.lock excludes both."""
+        root, mount = self.mounted()
+        run(*GIT, "init", "-q", root / "r")
+        for i in range(soak(10, 200)):
+            side = (root, mount)[i % 2] / "r"
+            (side / f"f{i}").write_text(f"{i}\n")
+            run(*GIT, "-C", side, "add", "-A")
+            run(*GIT, "-C", side, "commit", "-qm", f"{i}")
+            for other in (root, mount):
+                self.assertEqual(run(*GIT, "-C", other / "r", "status", "--porcelain").stdout, "")
+                self.assertEqual(run(*GIT, "-C", other / "r", "log", "--format=%s", "-1").stdout, f"{i}\n")
+        (root / "r/.git/index.lock").write_text("")
+        self.assertIn("index.lock", run(*GIT, "-C", mount / "r", "reset", check=False).stderr)
 
     def test_rsync_copies_once(self):
         root, mount = self.mounted()
@@ -92,19 +124,6 @@ class Tools(Case):
         run("diff", "-r", "--no-dereference", source, root / "out")
         self.assertEqual(tree(back), tree(source))
 
-    def test_vim_and_sed(self):
-        root, mount = self.mounted()
-        for mode in ("yes", "no", "auto"):
-            file = mount / f"file-{mode}"
-            file.write_text("one\ntwo\nthree\n")
-            file.chmod(0o640)
-            run("vim", "-Nu", "NONE", "-es", "-c", f"set backup backupcopy={mode}", "-c", "%s/two/2/", "-c", "wq", file,
-                env={**os.environ, "HOME": str(self.work), "TERM": "dumb"})
-            self.assertEqual((root / file.name).read_text(), "one\n2\nthree\n")
-            self.assertEqual(stat.S_IMODE((root / file.name).stat().st_mode), 0o640)
-        run("sed", "-i", "s/three/3/", mount / "file-no")
-        self.assertEqual((root / "file-no").read_text(), "one\n2\n3\n")
-
     def test_find_cp_rm(self):
         root, mount = self.mounted()
         source = self.folder("some")
@@ -123,12 +142,34 @@ class Tools(Case):
         run("rm", "-rf", mount / "copy", mount / "second")
         self.assertEqual(os.listdir(root), [])
 
-    def test_sqlite_commits(self):
-        _, mount = self.mounted()
-        script = "create table t(a); " + "".join(f"insert into t values({i});" for i in range(50))
-        run("sqlite3", mount / "db", script)
-        self.assertEqual(run("sqlite3", mount / "db", "select count(*), sum(a) from t; pragma integrity_check").stdout,
-                         "50|1225\nok\n")
+    def test_c_project(self):
+        """Configured, built, tested; and built again after a change on either side."""
+        root, mount = self.mounted()
+        files = {
+            "CMakeLists.txt": "cmake_minimum_required(VERSION 3.20)\nproject(p C)\nenable_testing()\n"
+                              "add_library(answer SHARED answer.c)\nadd_executable(ask ask.c)\n"
+                              "target_link_libraries(ask answer)\nadd_test(NAME ask COMMAND ask)\n",
+            "answer.h": "#define ANSWER 42\nint answer(void);\n",
+            "answer.c": '#include "answer.h"\nint answer(void) { return ANSWER; }\n',
+            "ask.c": '#include <stdio.h>\n#include "answer.h"\nint main(void) { printf("%d\\n", answer()); return 0; }\n',
+        }
+        (mount / "p").mkdir()
+        for name, content in files.items():
+            (mount / "p" / name).write_text(content)
+        for generator in ("Ninja", "Unix Makefiles"):
+            build = mount / f"p/build {generator}"
+            run("cmake", "-G", generator, "-S", mount / "p", "-B", build)
+            run("cmake", "--build", build)
+            self.assertIn("100% tests passed", run("ctest", "--test-dir", build).stdout)
+            self.assertEqual(run(build / "ask").stdout, "42\n")
+            for i, side in enumerate((root, mount)):
+                (side / "p/answer.h").write_text(f"#define ANSWER {i}\nint answer(void);\n")
+                run("cmake", "--build", build)
+                self.assertEqual(run(build / "ask").stdout, f"{i}\n")
+                self.assertEqual(run(root / f"p/build {generator}/ask").stdout, f"{i}\n")
+            (mount / "p/answer.h").write_text(files["answer.h"])
+        run("ninja", "-C", mount / "p/build Ninja")
+        self.assertIn("no work to do", run("ninja", "-C", mount / "p/build Ninja").stdout)
 
     def test_cmake_build(self):
         """This project itself, configured and built inside the mount (whole in --soak, its lower layers else)."""

@@ -18,7 +18,7 @@ import time
 
 from harness import EXEC, MOUNT, Case, main, run, soak
 
-SECONDS = soak(3, 120)
+SECONDS = soak(2, 120)
 INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
 USER = 1000
 OUT = "/mnt/sandbar-outside"  # exists in the agent's namespace only
