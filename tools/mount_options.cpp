@@ -90,6 +90,19 @@ Result<void> apply_max_read(const Option& option, MountRequest& request) {
   return {};
 }
 
+/// A file is told from a word by its slash, so that a word with a slip is not looked for as a file.
+Result<void> apply_id_map(const Option& option, MountRequest& request) {
+  const bool is_file = option.value->find('/') != std::string::npos;
+  if (!is_file && *option.value != "user" && *option.value != "none")
+    return wrong(option.shown() + ": expected idmap=user, idmap=none, or a map file with a slash in its name (./" +
+                 base::printable(*option.value) + ")");
+  request.id_map = is_file                   ? vfs::IdMapMode::ranges
+                   : *option.value == "user" ? vfs::IdMapMode::user
+                                             : vfs::IdMapMode::none;
+  request.id_map_file = is_file ? *option.value : "";
+  return {};
+}
+
 /// An option with a value.
 Result<void> apply_value(const Option& option, MountRequest& request) {
   if (option.value->empty()) return wrong(option.name + " needs a value: " + option.name + "=...");
@@ -104,10 +117,7 @@ Result<void> apply_value(const Option& option, MountRequest& request) {
     request.timeout_seconds = *value;
     return {};
   }
-  if (*option.value != "user" && *option.value != "none")
-    return wrong(option.shown() + ": expected idmap=user or idmap=none");
-  request.map_user = *option.value == "user";
-  return {};
+  return apply_id_map(option, request);
 }
 
 Error unknown(const Option& option) {
@@ -154,8 +164,9 @@ std::vector<cli::HelpRow> mount_option_rows() {
   return {
       {"token_file=FILE", "as --token-file; a comma in FILE is written \\,"},
       {"timeout=SECONDS", "how long an operation may wait for the sandbox before it fails (1..86400; 60)"},
-      {"idmap=user|none",
-       "user: your files are the agent's and the other way round (default); none: numbers as they are"},
+      {"idmap=user|none|FILE",
+       "user: your files are the agent's and the other way round (default); none: numbers as they are; FILE (with a "
+       "slash): lines of uid|gid LOCAL REMOTE [COUNT]"},
       {"allow_other", "other users see the mount too, each with their own permissions"},
       {"nonempty", "mount over a directory that is not empty"},
       {"max_read=BYTES", "the largest single read (4096..1048576)"},

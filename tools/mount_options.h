@@ -8,6 +8,7 @@
 
 #include "cli/help.h"
 #include "sandbar/result.h"
+#include "vfs/file_system.h"
 
 namespace sandbar::tools {
 
@@ -15,8 +16,9 @@ namespace sandbar::tools {
 struct MountRequest {
   std::string token_file;              ///< as given; empty: none
   std::uint64_t timeout_seconds = 60;  ///< 1..86400
-  bool map_user = true;                ///< idmap=user, not none
-  bool nonempty = false;               ///< the mount point may hold something
+  vfs::IdMapMode id_map = vfs::IdMapMode::user;
+  std::string id_map_file;  ///< idmap=FILE: as given
+  bool nonempty = false;    ///< the mount point may hold something
   bool allow_other = false;
   bool read_only = false;
   std::uint32_t max_read = 0;      ///< bytes, a multiple of 4096; 0: not given

@@ -16,6 +16,7 @@
 #include "cli/output.h"
 #include "client/token.h"
 #include "daemonize.h"
+#include "id_map_file.h"
 #include "mount_driver.h"
 #include "mount_options.h"
 #include "mount_point.h"
@@ -96,13 +97,15 @@ Result<std::string> take_token(const std::string& token_file) {
   return token;
 }
 
-DriverOptions driver_options(const Target& target, const MountRequest& request, const std::string& point,
-                             std::string token) {
+DriverOptions driver_options(const Target& target, const MountRequest& request, const IdMapFile& ids,
+                             const std::string& point, std::string token) {
   DriverOptions options;
   options.target = target;
   options.token = std::move(token);
   options.files.timeout = std::chrono::seconds(request.timeout_seconds);
-  options.files.id_map = request.map_user ? vfs::IdMapMode::user : vfs::IdMapMode::none;
+  options.files.id_map = request.id_map;
+  options.files.uid_ranges = ids.uids;
+  options.files.gid_ranges = ids.gids;
   options.files.uid = ::getuid();
   options.files.gid = ::getgid();
   options.files.read_only = request.read_only;
@@ -111,7 +114,8 @@ DriverOptions driver_options(const Target& target, const MountRequest& request, 
   if (!request.token_file.empty()) options.files.token_file = absolute(request.token_file);
   options.session.max_read = request.max_read;
   options.session.own_uid = ::getuid();
-  options.session.own_uid_is_mapped = request.map_user;
+  options.session.own_uid_is_mapped = request.id_map == vfs::IdMapMode::user;
+  options.session.root_may_be_another = request.id_map == vfs::IdMapMode::ranges;
   options.mount.mount_point = point;
   options.mount.source = target.text();
   options.mount.allow_other = request.allow_other;
@@ -125,14 +129,15 @@ int failed(cli::Io io, const Error& error) {
   return 1;
 }
 
-int mount(const CommandLine& line, const Target& target, const MountRequest& request, cli::Io io) {
+int mount(const CommandLine& line, const Target& target, const MountRequest& request, const IdMapFile& ids,
+          cli::Io io) {
   auto token = take_token(request.token_file);
   if (!token) return failed(io, token.error());
   auto point = prepare_mount_point(line.directory, request.nonempty);
   if (!point) return failed(io, point.error());
   if (auto usable = check_fuse(request.allow_other); !usable) return failed(io, usable.error());
   if (line.fake) return 0;
-  DriverOptions options = driver_options(target, request, *point, std::move(*token));
+  DriverOptions options = driver_options(target, request, ids, *point, std::move(*token));
   if (line.foreground) return run_driver(std::move(options), StartReport(kProgram, io));
   Background background = go_to_background(kProgram, io);
   if (!background.in_child) return background.exit_code;
@@ -162,7 +167,13 @@ int sandbox_mount_main(int argc, const char* const* argv, cli::Io io) {
     if (auto parsed = parse_mount_options(options, line.sloppy, request); !parsed)
       return app.usage_error(io, parsed.error().message());
   if (line.token_file) request.token_file = *line.token_file;
-  return mount(line, *target, request, io);
+  IdMapFile ids;
+  if (!request.id_map_file.empty()) {
+    auto read = read_id_map(request.id_map_file);
+    if (!read) return app.usage_error(io, read.error().message());
+    ids = std::move(*read);
+  }
+  return mount(line, *target, request, ids, io);
 }
 
 }  // namespace sandbar::tools

@@ -32,14 +32,15 @@ void on_init(void* userdata, fuse_conn_info* connection) {
   for (const unsigned wanted :
        {FUSE_CAP_ASYNC_READ, FUSE_CAP_ASYNC_DIO, FUSE_CAP_PARALLEL_DIROPS, FUSE_CAP_ATOMIC_O_TRUNC,
         FUSE_CAP_READDIRPLUS, FUSE_CAP_READDIRPLUS_AUTO, FUSE_CAP_POSIX_LOCKS, FUSE_CAP_FLOCK_LOCKS,
+        // The kernel checks ACLs; the sandbox's file system keeps them and the mode in step, and hands default ACLs
+        // down. Those replace the umask, so that only it can apply the caller's.
+        FUSE_CAP_POSIX_ACL, FUSE_CAP_DONT_MASK,
         // Nothing pushes invalidations yet: a changed size or time drops what the kernel has of the file.
         FUSE_CAP_AUTO_INVAL_DATA})
     set(*connection, wanted, true);
-  for (const unsigned unwanted :
-       {FUSE_CAP_WRITEBACK_CACHE,  // would not see the sandbox append
-        FUSE_CAP_CACHE_SYMLINKS, FUSE_CAP_EXPORT_SUPPORT, FUSE_CAP_EXPLICIT_INVAL_DATA,
-        FUSE_CAP_POSIX_ACL,  // permissions are the mode's bits, and the kernel applies the umask
-        FUSE_CAP_DONT_MASK, FUSE_CAP_SPLICE_READ, FUSE_CAP_SPLICE_WRITE, FUSE_CAP_SPLICE_MOVE})
+  for (const unsigned unwanted : {FUSE_CAP_WRITEBACK_CACHE,  // would not see the sandbox append
+                                  FUSE_CAP_CACHE_SYMLINKS, FUSE_CAP_EXPORT_SUPPORT, FUSE_CAP_EXPLICIT_INVAL_DATA,
+                                  FUSE_CAP_SPLICE_READ, FUSE_CAP_SPLICE_WRITE, FUSE_CAP_SPLICE_MOVE})
     set(*connection, unwanted, false);
   // HANDLE_KILLPRIV stays as libfuse has it: 3.14 never tells the kernel, which therefore clears setuid bits by a
   // setattr before the write.

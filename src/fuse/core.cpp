@@ -72,7 +72,8 @@ vfs::Caller Core::caller_of(fuse_req_t request) const {
   vfs::Caller caller;
   caller.uid = context->uid;
   caller.gid = context->gid;
-  // The umask stays 0: without FUSE_CAP_DONT_MASK the kernel has applied it to the mode.
+  // Of what makes a new name; 0 in other requests.
+  caller.umask = context->umask;
   if (!options.needs_groups(context->uid)) return caller;
   caller.groups.resize(32);
   int count = fuse_req_getgroups(request, static_cast<int>(caller.groups.size()), caller.groups.data());

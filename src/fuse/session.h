@@ -16,14 +16,15 @@ namespace sandbar::fuse {
 struct Core;
 
 struct SessionOptions {
-  std::uint32_t max_read = 0;     ///< bytes; 0: the kernel's limit. The same as the mount option
-  std::uint32_t own_uid = 0;      ///< the mounting user
-  bool own_uid_is_mapped = true;  ///< `idmap=user`: the sandbox acts for own_uid with its own identity and groups
+  std::uint32_t max_read = 0;        ///< bytes; 0: the kernel's limit. The same as the mount option
+  std::uint32_t own_uid = 0;         ///< the mounting user
+  bool own_uid_is_mapped = true;     ///< `idmap=user`: the sandbox acts for own_uid with its own identity and groups
+  bool root_may_be_another = false;  ///< `idmap=FILE`: not even root's groups are without a meaning
 
   /// Whether the supplementary groups of a caller matter, which cost reading a file of /proc a request. They do where
   /// the agent acts as a user other than itself; root needs none, and a mapped user's would mean nothing there.
   [[nodiscard]] bool needs_groups(std::uint32_t uid) const {
-    return uid != 0 && !(own_uid_is_mapped && uid == own_uid);
+    return (uid != 0 || root_may_be_another) && !(own_uid_is_mapped && uid == own_uid);
   }
 };
 

@@ -3,13 +3,22 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/one_shot.h"
 #include "vfs/types.h"
 
 namespace sandbar::vfs {
 
-enum class IdMapMode { user, none };
+enum class IdMapMode { user, none, ranges };
+
+/// `count` ids from `local` on are those of the sandbox from `remote` on.
+struct IdRange {
+  std::uint32_t local = 0;
+  std::uint32_t remote = 0;
+  std::uint32_t count = 1;
+  bool operator==(const IdRange&) const = default;
+};
 
 struct Options {
   /// How long an operation may wait for the sandbox before ETIMEDOUT. Lock waits have no limit.
@@ -17,6 +26,9 @@ struct Options {
   IdMapMode id_map = IdMapMode::user;
   std::uint32_t uid = 0;  ///< the mounting user's; `user` maps it to the agent's and back
   std::uint32_t gid = 0;
+  /// `ranges` maps these; none overlaps another on either side.
+  std::vector<IdRange> uid_ranges;
+  std::vector<IdRange> gid_ranges;
   bool read_only = false;
   std::string directory = "/";  ///< in the agent's root
   std::string target;           ///< shown as the root's user.sandbar.target

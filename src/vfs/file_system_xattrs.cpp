@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/thread_check.h"
+#include "vfs/posix_acl.h"
 #include "vfs/remote_file_system.h"
 #include "wire/limits.h"
 
@@ -14,7 +15,8 @@ namespace {
 constexpr base::BytesView kOwnPrefix = "user.sandbar.";
 constexpr base::BytesView kTarget = "user.sandbar.target";
 constexpr base::BytesView kTokenFile = "user.sandbar.token-file";
-/// The kernel asks for this one before each write, to know whether to clear file capabilities.
+/// The kernel asks for this one before each write, to know whether to clear file capabilities, and for the ACL before
+/// it lets somebody in who is not the owner.
 constexpr base::BytesView kCapability = "security.capability";
 
 constexpr auto kNothing = [](auto&&) { return Result<void>{}; };
@@ -52,11 +54,32 @@ OperationId RemoteFileSystem::get_xattr(const Caller& caller, NodeId id, base::B
       return answer<base::Bytes>(std::move(done), options_.token_file);
     return refuse(std::move(done), ENODATA, "getxattr");
   }
-  if (name == kCapability && !node->attributes.has_xattrs && !node->xattrs_set)
+  const bool is_acl = is_posix_acl(name);
+  if ((name == kCapability || is_acl) && !node->attributes.has_xattrs && !node->xattrs_set)
     return refuse(std::move(done), ENODATA, "getxattr");
   return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller),
                   wire::GetXattr{node->object, std::move(name)}, {},
-                  [](auto&& answer) -> Result<base::Bytes> { return std::move(answer.body); });
+                  [this, is_acl](auto&& answer) -> Result<base::Bytes> {
+                    return is_acl ? shown_acl(std::move(answer.body)) : std::move(answer.body);
+                  });
+}
+
+Result<base::Bytes> RemoteFileSystem::shown_acl(base::Bytes value) const {
+  if (ids_.changes_nothing()) return value;
+  auto shown = map_posix_acl(std::move(value), [this](bool is_group, std::uint32_t id) {
+    return std::optional(is_group ? ids_.shown_gid(id) : ids_.shown_uid(id));
+  });
+  if (!shown) return make_error(Errc::protocol, "getxattr", shown.error().message());
+  return shown;
+}
+
+Result<base::Bytes> RemoteFileSystem::remote_acl(base::Bytes value) const {
+  if (ids_.changes_nothing()) return value;
+  auto mapped = map_posix_acl(std::move(value), [this](bool is_group, std::uint32_t id) {
+    return is_group ? ids_.remote_gid(id) : ids_.remote_uid(id);
+  });
+  if (!mapped) return os_error(EINVAL, "setxattr", mapped.error().message());
+  return mapped;
 }
 
 OperationId RemoteFileSystem::set_xattr(const Caller& caller, NodeId id, base::Bytes name, base::Bytes value,
@@ -68,6 +91,11 @@ OperationId RemoteFileSystem::set_xattr(const Caller& caller, NodeId id, base::B
   if (error == 0 && value.size() > wire::kMaxXattrValue) error = E2BIG;
   if (error == 0 && options_.read_only) error = EROFS;
   if (error == 0 && node == nullptr) error = ESTALE;
+  if (error == 0 && is_posix_acl(name)) {
+    auto mapped = remote_acl(std::move(value));
+    if (!mapped) return answer<void>(std::move(done), std::move(mapped).error());
+    value = std::move(*mapped);
+  }
   if (error != 0) return refuse(std::move(done), error, "setxattr");
   // From now on: it may be there as soon as the agent has the request.
   node->xattrs_set = true;

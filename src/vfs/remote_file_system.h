@@ -130,6 +130,9 @@ class RemoteFileSystem final : public FileSystem {
   /// 0, or the errno for owners that no id of the sandbox stands for.
   int fill_changes(const Changes& changes, wire::SetAttributes& request) const;
   [[nodiscard]] Attributes shown(const Node& node) const;
+  /// A POSIX ACL with this machine's ids, and with the sandbox's (EINVAL where there is none).
+  [[nodiscard]] Result<base::Bytes> shown_acl(base::Bytes value) const;
+  [[nodiscard]] Result<base::Bytes> remote_acl(base::Bytes value) const;
   [[nodiscard]] Entry entry(const Node& node) const;
   Result<Stat> heard(NodeId node, const Attributes& attributes);
   /// After a request that failed, or was given up, without telling whether it bound these: they are not wanted.

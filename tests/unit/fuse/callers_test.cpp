@@ -230,6 +230,8 @@ TEST_F(Mounted, GroupsOfACallerThatIsGoneAreNone) {
 TEST(SessionOptions, TheMountingUsersGroupsMatterWithoutMapping) {
   EXPECT_TRUE((SessionOptions{.own_uid = 1000, .own_uid_is_mapped = false}.needs_groups(1000)));
   EXPECT_FALSE((SessionOptions{.own_uid = 1000, .own_uid_is_mapped = true}.needs_groups(1000)));
+  EXPECT_FALSE((SessionOptions{.own_uid_is_mapped = false}.needs_groups(0)));
+  EXPECT_TRUE((SessionOptions{.own_uid_is_mapped = false, .root_may_be_another = true}.needs_groups(0)));
 }
 
 }  // namespace

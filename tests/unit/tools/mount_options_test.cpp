@@ -18,7 +18,7 @@ TEST(MountOptions, NothingIsTheDefault) {
   const auto request = parse("");
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(60U, request->timeout_seconds);
-  EXPECT_TRUE(request->map_user);
+  EXPECT_EQ(vfs::IdMapMode::user, request->id_map);
   EXPECT_FALSE(request->nonempty);
   EXPECT_FALSE(request->allow_other);
   EXPECT_FALSE(request->read_only);
@@ -33,7 +33,7 @@ TEST(MountOptions, AllOfThem) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ("/a b/t", request->token_file);
   EXPECT_EQ(5U, request->timeout_seconds);
-  EXPECT_FALSE(request->map_user);
+  EXPECT_EQ(vfs::IdMapMode::none, request->id_map);
   EXPECT_TRUE(request->nonempty);
   EXPECT_TRUE(request->allow_other);
   EXPECT_TRUE(request->read_only);
@@ -42,12 +42,20 @@ TEST(MountOptions, AllOfThem) {
 }
 
 TEST(MountOptions, TheLastWins) {
-  const auto request = parse("ro,timeout=1,idmap=none,rw,timeout=2,idmap=user");
+  const auto request = parse("ro,timeout=1,idmap=/m,rw,timeout=2,idmap=user");
   ASSERT_TRUE(request.ok());
   EXPECT_FALSE(request->read_only);
   EXPECT_EQ(2U, request->timeout_seconds);
-  EXPECT_TRUE(request->map_user);
+  EXPECT_EQ(vfs::IdMapMode::user, request->id_map);
+  EXPECT_EQ("", request->id_map_file);
   EXPECT_EQ((std::vector<std::string>{"ro", "rw"}), request->flags) << "the kernel takes the last one too";
+}
+
+TEST(MountOptions, AMapFileIsToldByItsSlash) {
+  const auto request = parse("idmap=none,idmap=./map");
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(vfs::IdMapMode::ranges, request->id_map);
+  EXPECT_EQ("./map", request->id_map_file);
 }
 
 TEST(MountOptions, SeveralTextsAddUp) {
@@ -107,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"timeout=99999999999999999999", "between 1 and 86400"},
                     Bad{"max_read=4095", "between 4096 and 1048576"},
                     Bad{"max_read=1048577", "between 4096 and 1048576"}, Bad{"max_read=4097", "multiple of 4096"},
-                    Bad{"idmap=file", "idmap=user or idmap=none"}, Bad{"token_file=", "needs a value"},
+                    Bad{"idmap=file", "(./file)"}, Bad{"token_file=", "needs a value"},
                     Bad{"ro=1", "ro has no value"}, Bad{"allow_other=yes", "has no value"},
                     Bad{"suid", "always nosuid"}, Bad{"dev", "always nosuid"},
                     Bad{"remount", "unmount, then mount again"}, Bad{"fsname=x", "sets it itself"}));

@@ -65,6 +65,62 @@ TEST(IdMap, CallersAreMappedWithTheirGroups) {
   EXPECT_EQ(map.remote_caller({0, 1, {}, 0}).gid, IdMap::kNobody);
 }
 
+// Its kernel would let it be nobody else; who may do what, the caller's kernel has decided.
+TEST(IdMap, AnAgentOfAUserActsAsThatUserForAll) {
+  for (const IdMapMode mode : {IdMapMode::user, IdMapMode::none})
+    for (const std::uint32_t uid : {0U, 500U, 1000U, 7U})
+      EXPECT_EQ(make_map(mode, 1000, 500).remote_caller({uid, 27, {1, 2}, 022}), (wire::Caller{500, 501, {}, 022}))
+          << uid;
+}
+
+IdMap ranges(std::vector<IdRange> uids, std::vector<IdRange> gids, std::uint32_t agent = 0) {
+  Options options;
+  options.id_map = IdMapMode::ranges;
+  options.uid_ranges = std::move(uids);
+  options.gid_ranges = std::move(gids);
+  wire::Hello hello;
+  hello.uid = hello.gid = agent;
+  return {options, hello};
+}
+
+TEST(IdMap, RangesMapTheirOwnIdsAlone) {
+  const IdMap map = ranges({{1000, 0, 1}, {5000, 100, 10}, {0, 4294967294, 1}}, {{7, 8, 2}});
+  EXPECT_EQ(map.shown_uid(0), 1000U);
+  EXPECT_EQ(map.remote_uid(1000), 0U);
+  EXPECT_EQ(map.shown_uid(100), 5000U);
+  EXPECT_EQ(map.shown_uid(109), 5009U);
+  EXPECT_EQ(map.shown_uid(110), IdMap::kNobody);
+  EXPECT_EQ(map.shown_uid(99), IdMap::kNobody);
+  EXPECT_EQ(map.remote_uid(4999), std::nullopt);
+  EXPECT_EQ(map.remote_uid(5009), 109U);
+  EXPECT_EQ(map.remote_uid(5010), std::nullopt);
+  EXPECT_EQ(map.remote_uid(0), 4294967294U);
+  EXPECT_EQ(map.shown_uid(4294967294), 0U);
+  EXPECT_EQ(map.remote_uid(4294967294), std::nullopt);
+  EXPECT_EQ(map.shown_gid(9), 8U);
+  EXPECT_EQ(map.remote_gid(9), std::nullopt);
+  EXPECT_EQ(map.shown_uid(IdMap::kNobody), IdMap::kNobody);
+  EXPECT_EQ(map.remote_uid(IdMap::kNobody), std::nullopt);
+  EXPECT_FALSE(map.changes_nothing());
+  EXPECT_TRUE(make_map(IdMapMode::none, 1, 2).changes_nothing());
+  EXPECT_TRUE(make_map(IdMapMode::user, 2, 2).changes_nothing());
+}
+
+TEST(IdMap, CallersWithoutAnEntryAreNobody) {
+  const IdMap map = ranges({{1000, 0, 1}}, {{1000, 0, 1}, {27, 50, 1}});
+  EXPECT_EQ(map.remote_caller({1000, 1000, {27, 28}, 0}), (wire::Caller{0, 0, {50}, 0}));
+  EXPECT_EQ(map.remote_caller({0, 0, {27}, 0}), (wire::Caller{IdMap::kNobody, IdMap::kNobody, {50}, 0}));
+  const IdMap user = ranges({{1000, 3000, 1}}, {}, 3000);
+  EXPECT_EQ(user.remote_caller({1000, 1000, {}, 0}), (wire::Caller{3000, 3000, {}, 0}));
+  EXPECT_EQ(user.remote_caller({0, 0, {}, 0}).uid, IdMap::kNobody) << "the agent refuses it";
+}
+
+TEST(IdMap, NoRangesMapNothing) {
+  const IdMap map = ranges({}, {});
+  EXPECT_EQ(map.shown_uid(0), IdMap::kNobody);
+  EXPECT_EQ(map.remote_gid(0), std::nullopt);
+}
+
 TEST(IdMap, NoMoreGroupsThanTheProtocolTakes) {
   const IdMap map = make_map(IdMapMode::none, 0, 0);
   Caller caller;
