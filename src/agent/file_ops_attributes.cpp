@@ -31,12 +31,24 @@ Result<void> change_owner(int fd, const wire::SetAttributes& request) {
   return {};
 }
 
+/// Whether a caller who may not change the mode has got what they wanted: with a size it is their kernel that asks for
+/// a mode without setuid or setgid bits, of a file that they may write. Truncating has cleared them by now, and it may
+/// clear more than a kernel asks for (setgid without the group's execute bit).
+bool setid_is_cleared(int fd, const wire::SetAttributes& request) {
+  constexpr mode_t kSetId = S_ISUID | S_ISGID;
+  struct stat now {};
+  if (!request.size || ::fstat(fd, &now) != 0) return false;
+  const mode_t differs = (now.st_mode ^ *request.mode) & 07777;
+  return (differs & ~kSetId) == 0 && (differs & now.st_mode) == 0;
+}
+
 Result<void> change_mode(int fd, std::uint32_t type, const wire::SetAttributes& request) {
   if (!request.mode) return {};
   // Linux gives symlinks no mode of their own; some file systems would have set one.
   if (S_ISLNK(type)) return os_error(EOPNOTSUPP, "change the mode");
-  if (::chmod(ProcPath(fd).c_str(), *request.mode & 07777) != 0) return os_error(errno, "change the mode");
-  return {};
+  if (::chmod(ProcPath(fd).c_str(), *request.mode & 07777) == 0) return {};
+  const int error = errno;
+  return error == EPERM && setid_is_cleared(fd, request) ? Result<void>() : os_error(error, "change the mode");
 }
 
 Result<void> truncate_to(const FileJob& job, int fd, std::uint32_t type, const wire::SetAttributes& request) {
@@ -87,11 +99,11 @@ FileResult perform(const FileJob& job, const wire::SetAttributes& request) {
   Result<FdRef> fd = file_or_object(job);
   if (!fd) return std::move(fd).error();
   const std::uint32_t type = (job.targets.file ? job.targets.file->object : job.targets.object)->type();
-  // The owner first: changing it clears setuid and setgid bits, which the mode may bring back. The times last:
-  // truncating sets them.
+  // The owner and the size first: changing them clears setuid and setgid bits, which the mode may bring back. The times
+  // last: truncating sets them.
   Result<void> done = change_owner((*fd)->get(), request);
-  if (done) done = change_mode((*fd)->get(), type, request);
   if (done) done = truncate_to(job, (*fd)->get(), type, request);
+  if (done) done = change_mode((*fd)->get(), type, request);
   if (done) done = change_times((*fd)->get(), request);
   if (!done) return std::move(done).error();
   return attributes_outcome((*fd)->get());

@@ -155,6 +155,14 @@ TEST_F(FilesIdentityTest, WritingClearsSetuid) {
   truncate.size = 0;
   service.must_as(caller(kUser), truncate);
   EXPECT_EQ(0777U, tree.stat("file").st_mode & 07777);
+  // As the client's kernel asks for it: of others, too, who may write the file but not change its mode.
+  set_bits();
+  truncate.mode = 0777;
+  service.must_as(caller(kOther), truncate);
+  EXPECT_EQ(0777U, tree.stat("file").st_mode & 07777);
+  truncate.mode = 0700;
+  EXPECT_EQ(EPERM, service.error_of(truncate, caller(kOther)));
+  EXPECT_EQ(0777U, tree.stat("file").st_mode & 07777);
   set_bits();
   service.must_as(caller(kUser), wire::Open{object, service.new_handle(), O_WRONLY | O_TRUNC});
   EXPECT_EQ(0777U, tree.stat("file").st_mode & 07777);
