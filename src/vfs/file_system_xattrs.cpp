@@ -57,11 +57,22 @@ OperationId RemoteFileSystem::get_xattr(const Caller& caller, NodeId id, base::B
   const bool is_acl = is_posix_acl(name);
   if ((name == kCapability || is_acl) && !node->attributes.has_xattrs && !node->xattrs_set)
     return refuse(std::move(done), ENODATA, "getxattr");
-  return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller),
-                  wire::GetXattr{node->object, std::move(name)}, {},
-                  [this, is_acl](auto&& answer) -> Result<base::Bytes> {
-                    return is_acl ? shown_acl(std::move(answer.body)) : std::move(answer.body);
-                  });
+  wire::GetXattr request{node->object, std::move(name)};
+  if (is_acl) return get_acl(caller, id, std::move(request), std::move(done));
+  return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller), std::move(request), {},
+                  [](auto&& answer) -> Result<base::Bytes> { return std::move(answer.body); });
+}
+
+OperationId RemoteFileSystem::get_acl(const Caller& caller, NodeId id, wire::GetXattr request, Done<base::Bytes> done) {
+  auto operation = begin(std::move(done), {.nodes = {id}, .files = {}});
+  ask(operation, context(caller), std::move(request), {}, [this, operation](AnswerTo<wire::GetXattr> answer) {
+    if (operation->finished) return;
+    if (answer) return finish<base::Bytes>(*operation, shown_acl(std::move(answer->body)));
+    // The sandbox's file system has no ACLs. The kernel would fail each access check with this error (fuse_get_acl).
+    const bool has_none = answer.error().code == Errc::os && answer.error().os_errno == EOPNOTSUPP;
+    finish<base::Bytes>(*operation, has_none ? os_error(ENODATA, "getxattr") : std::move(answer).error());
+  });
+  return operation->id;
 }
 
 Result<base::Bytes> RemoteFileSystem::shown_acl(base::Bytes value) const {

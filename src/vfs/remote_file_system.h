@@ -130,6 +130,7 @@ class RemoteFileSystem final : public FileSystem {
   /// 0, or the errno for owners that no id of the sandbox stands for.
   int fill_changes(const Changes& changes, wire::SetAttributes& request) const;
   [[nodiscard]] Attributes shown(const Node& node) const;
+  OperationId get_acl(const Caller& caller, NodeId node, wire::GetXattr request, Done<base::Bytes> done);
   /// A POSIX ACL with this machine's ids, and with the sandbox's (EINVAL where there is none).
   [[nodiscard]] Result<base::Bytes> shown_acl(base::Bytes value) const;
   [[nodiscard]] Result<base::Bytes> remote_acl(base::Bytes value) const;

@@ -118,5 +118,17 @@ TEST_F(AclsOnMount, AreDeniedHereWhereThereAreNoXattrs) {
   EXPECT_EQ(*get_xattr(node, kAccess).result(), full_acl(1, 2));
 }
 
+TEST_F(AclsOnMount, WhereThereAreNoneAtAllAccessIsNotRefused) {
+  open_with(IdMapMode::none);
+  there() = "x";
+  stat(node);
+  remote.fail_next("get_xattr", os_error(EOPNOTSUPP, "getxattr"));
+  EXPECT_EQ(get_xattr(node, kAccess).os_errno(), ENODATA);
+  remote.fail_next("get_xattr", os_error(EOPNOTSUPP, "getxattr"));
+  EXPECT_EQ(get_xattr(node, "user.a").os_errno(), EOPNOTSUPP);
+  remote.fail_next("get_xattr", os_error(EIO, "getxattr"));
+  EXPECT_EQ(get_xattr(node, kAccess).os_errno(), EIO);
+}
+
 }  // namespace
 }  // namespace sandbar::vfs
