@@ -257,6 +257,22 @@ class Locks(Case):
             wait_for("nothing to be left of it", lambda: one.test() is None)
             one.end()
 
+    def test_an_interrupt_needs_no_agent(self):
+        one, two, three = self.program(), self.program(), self.program()
+        self.assertEqual(one.lock(WRITE), 0)
+        for program in (two, three):
+            program.wait_lock(WRITE)
+            self.blocks(program)
+        self.served.process.send_signal(signal.SIGSTOP)
+        try:
+            two.process.send_signal(signal.SIGUSR1)
+            self.assertEqual(two.answer()[0], errno.EINTR)
+            three.kill()  # waits for its end
+        finally:
+            self.served.process.send_signal(signal.SIGCONT)
+        self.assertEqual(one.lock(UNLOCK), 0)
+        wait_for("nothing to be left of them", lambda: one.test() is None)
+
     def test_posix_locks_end_with_any_close(self):
         for one, two in self.pairs():
             one.open("g", self.path_of(one))
