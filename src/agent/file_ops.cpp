@@ -85,7 +85,7 @@ std::uint32_t caller_umask(const FileJob& job) {
 Result<int> io_flags(std::uint32_t flags) {
   // 3 means "both checked, neither usable" on Linux: for ioctls on devices, which are not served.
   if ((flags & O_ACCMODE) == O_ACCMODE) return os_error(EINVAL, "open");
-  return static_cast<int>(flags & (O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECTORY | O_SYNC | O_DSYNC));
+  return static_cast<int>(flags & (O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECTORY | O_SYNC | O_DSYNC | O_NOATIME));
 }
 
 Result<OpenFilePtr> open_for_io(const FileJob& job, const ObjectPtr& object, int path, std::uint32_t flags) {

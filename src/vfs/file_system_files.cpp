@@ -14,7 +14,7 @@ namespace {
 
 /// What means something to the agent. The rest is the kernel's own business here (O_CLOEXEC, O_NONBLOCK, O_NOFOLLOW,
 /// FMODE_EXEC) or is undone by then (O_CREAT).
-constexpr std::uint32_t kOpenFlags = O_ACCMODE | O_TRUNC | O_APPEND | O_SYNC | O_DSYNC;
+constexpr std::uint32_t kOpenFlags = O_ACCMODE | O_TRUNC | O_APPEND | O_SYNC | O_DSYNC | O_NOATIME;
 /// One copy_file_range, bytes: a second or so of a slow disk, far from options.timeout. The caller goes on by itself.
 constexpr std::uint64_t kMaxCopy = 64 * 1024 * 1024;
 

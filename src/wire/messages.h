@@ -243,7 +243,7 @@ struct Open {
   using Reply = AttributesReply;
   ObjectId object;
   HandleId handle;
-  std::uint32_t flags = 0;  ///< O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECTORY | O_SYNC | O_DSYNC
+  std::uint32_t flags = 0;  ///< O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECTORY | O_SYNC | O_DSYNC | O_NOATIME
   bool operator==(const Open&) const = default;
 };
 

@@ -24,5 +24,4 @@ EXCLUSIONS = (
     Exclusion(r"nodes\.mknod\[(character|block) device\]", ROOT, "device nodes are refused"),
     Exclusion(r"renames\.whiteout\[.*", BOTH, "RENAME_WHITEOUT is refused"),
     Exclusion(r"access\.execution", ROOT, "a file that may be executed but not read cannot be opened"),
-    Exclusion(r"times\.access_times\[read without atime\]", BOTH, "O_NOATIME does not reach the sandbox"),
 )

@@ -183,6 +183,18 @@ TEST_F(FilesTest, ReadsAtTheBound) {
   EXPECT_EQ("far!", service.read(handle, 5'000'000'000));
 }
 
+TEST_F(FilesTest, ReadsWithoutMovingTheAccessTimeWhenAsked) {
+  tree.write("file", "content");
+  // Older than the modification, so that a read moves it (mount(8), relatime).
+  const timespec times[2] = {{1'000'000'000, 5}, {1'100'000'000, 0}};
+  ASSERT_EQ(0, ::utimensat(AT_FDCWD, tree.path("file").c_str(), times, 0));
+  const wire::ObjectId file = service.lookup(service.attach(), "file");
+  const wire::HandleId handle = service.open(file, O_RDONLY | O_NOATIME);
+  EXPECT_EQ("content", service.read(handle, 0));
+  EXPECT_EQ(1'000'000'000, tree.stat("file").st_atim.tv_sec);
+  EXPECT_EQ(5, tree.stat("file").st_atim.tv_nsec);
+}
+
 TEST_F(FilesTest, AppendsLandAtTheEndAndTellWhere) {
   tree.write("log", "one\n");
   const wire::ObjectId root = service.attach();
