@@ -135,6 +135,10 @@ QUIET = {
 }  # fmt: skip
 # These would change the folder of the other cases.
 LEFT_OUT = {(call, "..") for call in ("chmod", "chown", "utimes", "setxattr")}
+# Forty links, each two round trips: these paths with some calls only.
+LOOPS = {"loop/x", "a"}
+LOOPING = {"stat", "open create", "mkdir", "unlink", "rename from", "chdir"}
+LEFT_OUT |= {(call, path) for call in CALLS if call not in LOOPING for path in LOOPS}
 
 
 @case(each=[(name, name) for name in CALLS])
