@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-from harness import EXEC, MOUNT, Case, main, run, soak
+from harness import EXEC, MOUNT, Case, main, run, soak, wait_for
 
 SECONDS = soak(2, 120)
 INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
@@ -305,7 +305,8 @@ class Races(Case):
             if done.returncode == 0:
                 self.attempt("read", self.read, point / "secret")
                 self.attempt("create", self.rewrite, point / "made")
-                run("umount", point)
+                # A command that is being started may have our open file for a moment, between its fork and its exec.
+                wait_for("umount", lambda: run("umount", point, check=False).returncode == 0)
 
         self.race(self.root / "d", self.root / "absolute", [command, command, mounting])
         for what in ("cat", "no cat", "mount", "no mount", "read"):
