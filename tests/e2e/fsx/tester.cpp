@@ -238,6 +238,7 @@ void Tester::expect_data(const File& file, Range range, const std::string& got, 
   const std::size_t common = std::min(got.size(), wanted.size());
   const auto at = static_cast<std::size_t>(
       std::mismatch(got.begin(), got.begin() + static_cast<long>(common), wanted.begin()).first - got.begin());
+  const auto first = static_cast<unsigned long long>(range.begin) + at;
   std::array<char, 400> text{};
   const auto byte = [](const std::string& in, std::size_t i) {
     return i < in.size() ? static_cast<unsigned char>(in[i]) : 0U;
@@ -246,8 +247,7 @@ void Tester::expect_data(const File& file, Range range, const std::string& got, 
                 "file %llu %s: read at %llu: %zu bytes, expected %zu; they differ first at offset %llu (0x%llx): "
                 "%02x, expected %02x",
                 static_cast<unsigned long long>(file.id), where.c_str(), static_cast<unsigned long long>(range.begin),
-                got.size(), wanted.size(), static_cast<unsigned long long>(range.begin + at),
-                static_cast<unsigned long long>(range.begin + at), byte(got, at), byte(wanted, at));
+                got.size(), wanted.size(), first, first, byte(got, at), byte(wanted, at));
   throw Mismatch(text.data());
 }
 
