@@ -291,6 +291,7 @@ class Races(Case):
         self.make_directory(self.root / "d")
         os.symlink(OUT, self.root / "absolute")
         point = self.folder("point")
+        self.addCleanup(self.unmount, point)
         token = ["--token-file", agent.token_file]
 
         def command(_number):
