@@ -11,16 +11,17 @@ import re
 import subprocess
 import sys
 
-from harness import Case, main
+from harness import Case, main, run
 
 HERE = pathlib.Path(__file__).resolve().parent / "posix"
 sys.path.insert(0, str(HERE))
+import readonly  # noqa: E402
 from exclusions import EXCLUSIONS  # noqa: E402
 from runner import CRASH, STEP  # noqa: E402
 
 USER = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--inh-caps=-all"]
 # Fewer means that cases were lost on the way, not that all is well.
-FEWEST_CASES = {"root": 400, "user": 250}
+FEWEST_CASES = {"root": 800, "user": 550, "read-only": 30}
 
 
 def lines_of(log):
@@ -39,20 +40,20 @@ def steps_that_differ(local, mount):
 
 
 class Posix(Case):
-    def start(self, directory, log, command):
+    def start(self, directory, log, command, options):
         log.touch()
         if command:
             os.chown(log, 1000, 1000)
         runner = [*command, sys.executable, HERE / "runner.py", directory, log, "--only", os.environ.get("ONLY", "*")]
-        return subprocess.Popen(list(map(str, runner)), stdin=subprocess.DEVNULL, cwd="/")
+        return subprocess.Popen([*map(str, runner), *options], stdin=subprocess.DEVNULL, cwd="/")
 
-    def compare(self, who, mount, command=()):
+    def compare(self, who, mount, command=(), options=()):
         local = self.folder("local")
         if command:
             os.chown(local, 1000, 1000)
         # Side by side: most of the mount's time is waiting.
         logs = [self.work / "local.log", self.work / "mount.log"]
-        running = [self.start(directory, log, command) for directory, log in zip((local, mount), logs)]
+        running = [self.start(directory, log, command, options) for directory, log in zip((local, mount), logs)]
         self.assertEqual([process.wait(timeout=300) for process in running], [0, 0])
         local, mounted = map(lines_of, logs)
         self.assertEqual([name for name, line in local.items() if CRASH in line], [], "cases that fail locally")
@@ -77,6 +78,17 @@ class Root(Posix):
     def test_logs_are_equal(self):
         agent = self.agent()
         self.compare("root", self.mount(agent, options="idmap=none,allow_other"))
+
+
+    def test_read_only(self):
+        agent = self.agent()
+        local = self.folder("local")
+        for folder in (local, agent.root):
+            readonly.prepare(folder)
+        run("mount", "--bind", local, local)
+        self.addCleanup(self.unmount, local)
+        run("mount", "-o", "remount,bind,ro", local)
+        self.compare("read-only", self.mount(agent, options="ro,idmap=none,allow_other"), options=["--read-only"])
 
 
 class User(Posix):

@@ -3,7 +3,7 @@
 
 import collections
 
-# `cases`: a regular expression for whole names; `runs`: of "root" and "user".
+# `cases`: a regular expression for whole names; `runs`: of "root", "user" and "read-only".
 Exclusion = collections.namedtuple("Exclusion", "cases runs reason")
 
 BOTH, ROOT, USER = ("root", "user"), ("root",), ("user",)

@@ -2,7 +2,7 @@
 """Runs the cases below this folder in one directory and logs one line a case: each call, its result, and what the
 case's folder looks like afterwards. Two such logs, of a local directory and of a mount, must be equal.
 
-    runner.py DIRECTORY LOG [--only PATTERN]
+    runner.py DIRECTORY LOG [--only PATTERN] [--read-only]
 
 A case is a function with one argument, its Box. It runs in a process of its own (so it may change its identity, its
 umask, its working directory and its locks), in an empty folder of its own, and must be deterministic: what differs
@@ -240,10 +240,8 @@ def run_case(function, arguments, folder, pipe):
     os.umask(0o022)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     box = Box(lambda text: os.write(pipe, (text.replace("\n", " ") + STEP).encode("utf-8", "backslashreplace")))
-    os.mkdir(folder, 0o755)
     os.chdir(folder)
     function(box, *arguments)
-    os.chdir(folder)
 
 
 def wait_for_end(pid, pipe):
@@ -262,9 +260,8 @@ def wait_for_end(pid, pipe):
     return said.decode(), True
 
 
-def log_case(base, name, function, arguments):
+def log_case(folder, name, function, arguments):
     """Runs one case and returns its line."""
-    folder = os.path.join(base, name.replace("/", "%"))
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -281,9 +278,18 @@ def log_case(base, name, function, arguments):
     if hung:
         return f"{name}: {said}{CRASH} hangs"
     os.chdir(folder)
-    left = STEP.join(tree(b".", xattrs=name.startswith(("xattrs.", "acls."))))
-    os.chdir(base)
+    left = STEP.join(tree(b".", xattrs=name.startswith(("xattrs.", "acls.", "readonly."))))
+    os.chdir("/")
     return f"{name}: {said}left: {left}"
+
+
+def folder_of(base, name):
+    """A fresh folder for a case; what is read-only has one for all."""
+    if name.startswith("readonly."):
+        return base
+    folder = os.path.join(base, name.replace("/", "%"))
+    os.mkdir(folder, 0o755)
+    return folder
 
 
 def start_worker(base, cases):
@@ -294,7 +300,7 @@ def start_worker(base, cases):
         code = 1
         try:
             for name, _, function, more in cases:
-                log.write(log_case(base, name, function, more) + "\n")
+                log.write(log_case(folder_of(base, name), name, function, more) + "\n")
                 log.flush()  # or each case would inherit what is still to be written
             code = 0
         finally:
@@ -307,9 +313,10 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("log", type=pathlib.Path)
     parser.add_argument("--only", default="*")
+    parser.add_argument("--read-only", action="store_true", help="only what is refused there, in DIRECTORY itself")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ResourceWarning)  # what a case leaves open ends with its process
-    for theme in THEMES:
+    for theme in ("readonly",) if arguments.read_only else THEMES:
         importlib.import_module(theme)
     chosen = [case for case in REGISTRY.cases if fnmatch.fnmatch(case[0], arguments.only)]
     chosen = [case for case in chosen if os.geteuid() == 0 or not case[1]]
