@@ -30,7 +30,8 @@ const std::vector<std::string>& ignored() {
 }
 
 const std::vector<std::string>& own() {
-  static const std::vector<std::string> names{"token_file", "timeout", "idmap", "nonempty", "allow_other", "max_read"};
+  static const std::vector<std::string> names{"token_file", "timeout",     "idmap",    "symlinks",
+                                              "nonempty",   "allow_other", "max_read", "nosymfollow"};
   return names;
 }
 
@@ -117,6 +118,12 @@ Result<void> apply_value(const Option& option, MountRequest& request) {
     request.timeout_seconds = *value;
     return {};
   }
+  if (option.name == "symlinks") {
+    if (*option.value != "safe" && *option.value != "raw")
+      return wrong(option.shown() + ": expected symlinks=safe or symlinks=raw");
+    request.safe_links = *option.value == "safe";
+    return {};
+  }
   return apply_id_map(option, request);
 }
 
@@ -133,20 +140,22 @@ Error unknown(const Option& option) {
 }
 
 Result<void> apply(const Option& option, bool sloppy, MountRequest& request) {
-  if (option.name == "token_file" || option.name == "timeout" || option.name == "idmap" || option.name == "max_read") {
+  static const std::vector<std::string> with_value{"token_file", "timeout", "idmap", "symlinks", "max_read"};
+  if (contains(with_value, option.name)) {
     return apply_value(option.value ? option : Option{option.name, ""}, request);
   }
   if (contains(ignored(), option.name) || option.name == "comment" || option.name.starts_with("x-") ||
       option.name.starts_with("X-"))
     return {};
   const bool flag = contains(fuse::flag_names(), option.name);
-  if (flag || option.name == "nonempty" || option.name == "allow_other") {
+  if (flag || option.name == "nonempty" || option.name == "allow_other" || option.name == "nosymfollow") {
     if (option.value) return wrong(option.name + " has no value");
   } else {
     return sloppy ? Result<void>() : unknown(option);
   }
   if (option.name == "nonempty") request.nonempty = true;
   if (option.name == "allow_other") request.allow_other = true;
+  if (option.name == "nosymfollow") request.no_symlink_follow = true;
   if (option.name == "ro" || option.name == "rw") request.read_only = option.name == "ro";
   if (flag) request.flags.push_back(option.name);
   return {};
@@ -168,6 +177,9 @@ std::vector<cli::HelpRow> mount_option_rows() {
        "user: your files are the agent's and the other way round (default); none: numbers as they are; FILE (with a "
        "slash): lines of uid|gid LOCAL REMOTE [COUNT]"},
       {"allow_other", "other users see the mount too, each with their own permissions"},
+      {"symlinks=safe|raw",
+       "safe: each symbolic link is shown so that it stays in the mount (default); raw: as the sandbox stores it"},
+      {"nosymfollow", "links can be read, but the kernel follows none (root only)"},
       {"nonempty", "mount over a directory that is not empty"},
       {"max_read=BYTES", "the largest single read (4096..1048576)"},
       {"ro, rw", "read only; read and write (default)"},

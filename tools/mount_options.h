@@ -21,6 +21,8 @@ struct MountRequest {
   bool nonempty = false;    ///< the mount point may hold something
   bool allow_other = false;
   bool read_only = false;
+  bool safe_links = true;          ///< symlinks=safe, not raw
+  bool no_symlink_follow = false;  ///< nosymfollow
   std::uint32_t max_read = 0;      ///< bytes, a multiple of 4096; 0: not given
   std::vector<std::string> flags;  ///< for the kernel, in order: "ro", "noexec"
 };

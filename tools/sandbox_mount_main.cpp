@@ -20,6 +20,7 @@
 #include "mount_driver.h"
 #include "mount_options.h"
 #include "mount_point.h"
+#include "stored_link.h"
 
 namespace sandbar::tools {
 namespace {
@@ -31,6 +32,7 @@ struct CommandLine {
   std::string directory;
   std::vector<std::string> options;
   std::optional<std::string> token_file;
+  std::optional<std::string> readlink;
   bool foreground = false;
   bool quiet = false;
   bool sloppy = false;  ///< mount(8)'s -s
@@ -68,6 +70,8 @@ void declare(cli::App& app, CommandLine& line) {
       .option("-o", line.options, "OPT[,OPT...]", "mount options, see below; may be given again")
       .option("--token-file", line.token_file, "FILE",
               "a file of yours alone (chmod 600) with the token; without it SANDBOX_TOKEN is taken")
+      .option("--readlink", line.readlink, "PATH",
+              "print the target of a symbolic link in a mount as the sandbox stores it, and mount nothing")
       .flag("-f,--foreground", line.foreground, "stay in the foreground; Ctrl-C unmounts")
       .flag("--quiet", line.quiet, "no notices, errors only")
       .section("Mount options", mount_option_rows())
@@ -109,6 +113,7 @@ DriverOptions driver_options(const Target& target, const MountRequest& request, 
   options.files.uid = ::getuid();
   options.files.gid = ::getgid();
   options.files.read_only = request.read_only;
+  options.files.safe_links = request.safe_links;
   options.files.directory = target.directory;
   options.files.target = target.text();
   if (!request.token_file.empty()) options.files.token_file = absolute(request.token_file);
@@ -119,6 +124,7 @@ DriverOptions driver_options(const Target& target, const MountRequest& request, 
   options.mount.mount_point = point;
   options.mount.source = target.text();
   options.mount.allow_other = request.allow_other;
+  options.mount.no_symlink_follow = request.no_symlink_follow;
   options.mount.max_read = request.max_read;
   options.mount.flags = request.flags;
   return options;
@@ -156,6 +162,7 @@ int sandbox_mount_main(int argc, const char* const* argv, cli::Io io) {
   cli::App app({.program = kProgram,
                 .summary = "Mounts a directory of a sandbox, so that ordinary programs work in it. Returns when the "
                            "mount is usable; unmount it with umount or fusermount3 -u."});
+  if (asks_for_link(words)) return print_stored_link(words, kProgram, io);
   declare(app, line);
   if (const auto code = app.parse(static_cast<int>(words.size()), words.data(), io)) return *code;
   base::set_log_program(kProgram);

@@ -145,10 +145,10 @@ bool FileCore::names_ready(FileCallId id, Call& call) {
     return false;
   };
   FileTargets& targets = call.job->targets;
-  const std::array objects{&targets.object, &targets.second};
+  const std::array objects{&targets.object, &targets.second, &targets.third};
   const std::array files{&targets.file, &targets.second_file};
   // A failed one is gone from the table: nothing of `call` may be touched after a false.
-  for (std::size_t i = 0; i < 2; ++i)
+  for (std::size_t i = 0; i < objects.size(); ++i)
     if (call.uses_object[i] && !ready(objects_, call.names.objects[i], *objects[i], ESTALE)) return false;
   for (std::size_t i = 0; i < 2; ++i)
     if (call.uses_handle[i] && !ready(handles_, call.names.handles[i], *files[i], EBADF)) return false;
@@ -276,8 +276,9 @@ void FileCore::bind_listed(const Call& call, FileResult& result) {
 
 void FileCore::settle_uses(Call& call) {
   call.job->targets = {};
-  for (std::size_t i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < call.uses_object.size(); ++i)
     if (call.uses_object[i]) objects_.unuse(call.names.objects[i]);
+  for (std::size_t i = 0; i < call.uses_handle.size(); ++i) {
     if (!call.uses_handle[i]) continue;
     const wire::HandleId handle = call.names.handles[i];
     handles_.unuse(handle);

@@ -71,7 +71,8 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
     bool running = false;
     LockCallId lock;
     // Which of the names count as used, and which ids it is to bind.
-    std::array<bool, 2> uses_object{}, uses_handle{};
+    std::array<bool, 3> uses_object{};
+    std::array<bool, 2> uses_handle{};
     bool binds_object = false, binds_handle = false;
   };
   using ObjectTable = IdTable<wire::ObjectId, ObjectPtr, FileCallId>;

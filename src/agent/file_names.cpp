@@ -50,6 +50,12 @@ RequestNames names_of_one(const R& request) {
     else
       names.handles[names.handle_count++] = request.handle;
   }
+  if constexpr (std::is_same_v<R, wire::ReadLink>) {
+    if (request.directory) {
+      names.objects[names.object_count++] = request.directory;
+      names.objects[names.object_count++] = request.top;
+    }
+  }
   if constexpr (std::is_same_v<R, wire::CopyRange>) {
     names.handles = {request.from, request.to};
     names.handle_count = 2;

@@ -9,7 +9,7 @@
 namespace sandbar::agent {
 
 struct RequestNames {
-  std::array<wire::ObjectId, 2> objects;  ///< used, in the order of FileTargets
+  std::array<wire::ObjectId, 3> objects;  ///< used, in the order of FileTargets
   std::array<wire::HandleId, 2> handles;  ///< used
   std::size_t object_count = 0;
   std::size_t handle_count = 0;

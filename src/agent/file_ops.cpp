@@ -3,16 +3,28 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <exception>
+#include <utility>
 
 #include "agent/file_names.h"
 #include "wire/limits.h"
 
 namespace sandbar::agent {
 namespace {
+
+/// Whether an open is for execve(2), which needs no permission to read. The caller's own permission is asked for here;
+/// errno is kept otherwise.
+bool may_execute(int path, std::uint32_t flags) {
+  if ((flags & wire::kOpenToExecute) == 0 || (flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY) return false;
+  const int error = std::exchange(errno, 0);
+  const bool may = ::faccessat(path, "", X_OK, AT_EACCESS | AT_EMPTY_PATH) == 0;
+  errno = error;
+  return may;
+}
 
 FileResult perform_as_caller(const FileJob& job) {
   const ActAs caller(job.root.identities(), job.request.context.caller);
@@ -99,12 +111,17 @@ Result<OpenFilePtr> open_for_io(const FileJob& job, const ObjectPtr& object, int
   if (!token) return std::move(token).error();
   file->token = std::move(token).value();
   // O_NONBLOCK: a lease, or a file of /proc that waits for events, must not hold a worker.
-  auto fd = std::make_shared<const base::UniqueFd>(
-      ::open(ProcPath(path).c_str(), *usable | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (!*fd) return os_error(errno, "open");
-  file->fd = std::move(fd);
+  const int how = *usable | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  base::UniqueFd fd(::open(ProcPath(path).c_str(), how));
+  if (!fd && errno == EACCES && may_execute(path, flags)) {
+    const ActAs agent(job.root.identities(), std::nullopt);
+    fd.reset(::open(ProcPath(path).c_str(), how));
+  }
+  if (!fd) return os_error(errno, "open");
+  file->fd = std::make_shared<const base::UniqueFd>(std::move(fd));
   file->object = object;
-  file->flags = flags & (O_ACCMODE | O_APPEND);
+  file->flags = flags & O_ACCMODE;
+  file->appends = (flags & O_APPEND) != 0;
   job.root.objects().opened(object, file->fd);
   return file;
 }

@@ -19,6 +19,7 @@ namespace sandbar::agent {
 struct FileTargets {
   ObjectPtr object;
   ObjectPtr second;
+  ObjectPtr third;
   OpenFilePtr file;
   OpenFilePtr second_file;
 };

@@ -2,6 +2,7 @@
 // The requests on open files.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,7 +48,8 @@ Result<OpenFilePtr> create_new(const FileJob& job, int directory, const wire::Cr
   auto file = std::make_shared<OpenFile>();
   file->object = job.root.objects().bind(*stat, nullptr, job.targets.object, request.name);
   file->token = std::move(token).value();
-  file->flags = request.flags & (O_ACCMODE | O_APPEND);
+  file->flags = request.flags & O_ACCMODE;
+  file->appends = (request.flags & O_APPEND) != 0;
   file->fd = std::move(fd);
   job.root.objects().opened(file->object, file->fd);
   return file;
@@ -74,10 +76,12 @@ FileResult counted(std::uint64_t count, int error, std::uint64_t offset, const c
 }
 
 /// The position after an append tells where it landed: the kernel moves it to the end of what it wrote, under the
-/// inode's lock. One call only, since the pieces of several could be apart.
+/// inode's lock. One call only, since the pieces of several could be apart. RWF_APPEND: the file may have been opened
+/// without O_APPEND, which its program can set later.
 FileResult append(OpenFile& file, const base::Bytes& data) {
   std::lock_guard lock(file.position_mutex);
-  const ssize_t written = ::write(file.fd->get(), data.data(), data.size());
+  const iovec part{const_cast<char*>(data.data()), data.size()};  // NOLINT: iovec knows no const
+  const ssize_t written = ::pwritev2(file.fd->get(), &part, 1, -1, RWF_APPEND);
   if (written < 0) return os_error(errno, "append");
   const off_t end = ::lseek(file.fd->get(), 0, SEEK_CUR);
   if (end < written) return os_error(EIO, "append");
@@ -189,7 +193,8 @@ FileResult perform(const FileJob& job, const wire::Read& request) {
 
 FileResult perform(const FileJob& job, const wire::Write& request) {
   OpenFile& file = *job.targets.file;
-  if (file.appends()) return append(file, job.body);
+  if (request.append) return append(file, job.body);
+  if (const int failed = file.stop_appending(); failed != 0) return os_error(failed, "write");
   if (Result<void> checked = check_range(request.offset, job.body.size(), "write"); !checked)
     return os_error(EFBIG, "write");
   std::size_t done = 0;
@@ -237,8 +242,8 @@ FileResult perform(const FileJob& job, const wire::CopyRange& request) {
   Result<void> checked = check_range(request.from_offset, length, "copy");
   if (checked) checked = check_range(request.to_offset, length, "copy");
   if (!checked) return std::move(checked).error();
-  if (!job.targets.file->readable() || !job.targets.second_file->writable() || job.targets.second_file->appends())
-    return os_error(EBADF, "copy");
+  if (!job.targets.file->readable() || !job.targets.second_file->writable()) return os_error(EBADF, "copy");
+  if (const int failed = job.targets.second_file->stop_appending(); failed != 0) return os_error(failed, "copy");
   Result<std::uint64_t> copied = copy(job, request, length);
   if (!copied) return std::move(copied).error();
   FileOutcome outcome;

@@ -85,6 +85,7 @@ FileResult perform(const FileJob& job, const wire::List& request) {
   if (request.attributes && !request.first_object) return os_error(EINVAL, "list");
   OpenFile& file = *job.targets.file;
   if (!S_ISDIR(file.object->type())) return os_error(ENOTDIR, "list");
+  if (!job.root.holds(file.fd->get())) return os_error(ESTALE, "list", "it was moved out of the served directory");
   std::lock_guard lock(file.position_mutex);
   // A start anew always seeks: that makes the kernel look at the directory as it is now.
   if (request.cookie == 0 || file.list_position != request.cookie) {

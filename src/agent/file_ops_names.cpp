@@ -6,14 +6,16 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 
 #include "agent/file_ops.h"
+#include "agent/link_resolver.h"
+#include "base/link_target.h"
 
 namespace sandbar::agent {
 namespace {
 
-constexpr std::uint32_t kRenameNoReplace = 1;
-constexpr std::uint32_t kRenameExchange = 2;
+constexpr std::uint32_t kRenameFlags = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
 
 /// The directory of a request and the checked name in it.
 struct Place {
@@ -47,6 +49,14 @@ FileResult bind_entry(const FileJob& job, const Place& place, const ObjectPtr& p
   return bound(job, std::move(fd), parent, name);
 }
 
+/// See wire::ReadLink::Reply::inside.
+base::Bytes place_inside(const FileJob& job, const base::Bytes& target) {
+  Result<FdRef> directory = job.root.objects().descriptor(job.targets.second);
+  Result<FdRef> top = job.root.objects().descriptor(job.targets.third);
+  if (!directory || !top) return {};
+  return path_below(job.root, (*top)->get(), (*directory)->get(), target);
+}
+
 }  // namespace
 
 FileResult perform(const FileJob& job, const wire::Attach& request) {
@@ -61,7 +71,7 @@ FileResult perform(const FileJob& job, const wire::Lookup& request) {
   return bind_entry(job, *place, job.targets.object, request.name);
 }
 
-FileResult perform(const FileJob& job, const wire::ReadLink&) {
+FileResult perform(const FileJob& job, const wire::ReadLink& request) {
   if (!S_ISLNK(job.targets.object->type())) return os_error(EINVAL, "read a link");
   Result<FdRef> fd = job.root.objects().descriptor(job.targets.object);
   if (!fd) return std::move(fd).error();
@@ -69,8 +79,11 @@ FileResult perform(const FileJob& job, const wire::ReadLink&) {
   const ssize_t length = ::readlinkat((*fd)->get(), "", target.data(), target.size());
   if (length < 0) return os_error(errno, "read a link");
   target.resize(static_cast<std::size_t>(length));
+  wire::ReadLink::Reply reply{std::move(target), {}};
+  if (job.targets.second && !base::stays_below(reply.target, request.depth))
+    reply.inside = place_inside(job, reply.target);
   FileOutcome outcome;
-  outcome.reply = wire::ReadLink::Reply{std::move(target)};
+  outcome.reply = std::move(reply);
   return outcome;
 }
 
@@ -87,13 +100,13 @@ FileResult perform(const FileJob& job, const wire::MakeDirectory& request) {
 
 FileResult perform(const FileJob& job, const wire::MakeNode& request) {
   const std::uint32_t type = request.mode & S_IFMT;
-  if (type == S_IFCHR || type == S_IFBLK || type == S_IFDIR) return os_error(EPERM, "make a node");
-  if (type != 0 && type != S_IFREG && type != S_IFIFO && type != S_IFSOCK) return os_error(EINVAL, "make a node");
+  if (type == S_IFDIR) return os_error(EPERM, "make a node");
   Result<Place> place = place_of(job, job.targets.object, request.name);
   if (!place) return std::move(place).error();
   {
     const WithUmask umask(caller_umask(job));
-    if (::mknodat(place->directory->get(), place->name, umask.apply(request.mode & (S_IFMT | 07777)), 0) != 0)
+    if (::mknodat(place->directory->get(), place->name, umask.apply(request.mode & (S_IFMT | 07777)),
+                  static_cast<dev_t>(request.rdev)) != 0)
       return os_error(errno, "make a node");
   }
   return bind_entry(job, *place, job.targets.object, request.name);
@@ -137,7 +150,7 @@ FileResult perform(const FileJob& job, const wire::RemoveDirectory& request) {
 }
 
 FileResult perform(const FileJob& job, const wire::Rename& request) {
-  if ((request.flags & ~(kRenameNoReplace | kRenameExchange)) != 0) return os_error(EINVAL, "rename");
+  if ((request.flags & ~kRenameFlags) != 0) return os_error(EINVAL, "rename");
   Result<Place> from = place_of(job, job.targets.object, request.name);
   if (!from) return std::move(from).error();
   Result<Place> to = place_of(job, job.targets.second, request.new_name);
@@ -145,7 +158,7 @@ FileResult perform(const FileJob& job, const wire::Rename& request) {
   if (::renameat2(from->directory->get(), from->name, to->directory->get(), to->name, request.flags) != 0)
     return os_error(errno, "rename");
   job.root.objects().renamed(job.targets.object, request.name, job.targets.second, request.new_name,
-                             (request.flags & kRenameExchange) != 0);
+                             (request.flags & RENAME_EXCHANGE) != 0);
   return FileOutcome{};
 }
 

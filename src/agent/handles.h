@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,7 +18,9 @@ namespace sandbar::agent {
 struct OpenFile {
   FdRef fd;
   ObjectPtr object;
-  std::uint32_t flags = 0;  ///< O_ACCMODE and O_APPEND bits
+  std::uint32_t flags = 0;  ///< O_ACCMODE bits
+  /// The descriptor has O_APPEND still, without which a file that only takes appends (chattr +a) does not open.
+  std::atomic<bool> appends{false};
   Root::OpenFileToken token;
 
   /// Guards the descriptor's position: what an append ended at, or where a listing is.
@@ -28,7 +32,14 @@ struct OpenFile {
 
   [[nodiscard]] bool readable() const { return (flags & O_ACCMODE) != O_WRONLY; }
   [[nodiscard]] bool writable() const { return (flags & O_ACCMODE) != O_RDONLY; }
-  [[nodiscard]] bool appends() const { return (flags & O_APPEND) != 0; }
+  /// Before what is to happen at an offset: O_APPEND would send it to the end. The errno of fcntl(2), or 0.
+  [[nodiscard]] int stop_appending() {
+    if (!appends) return 0;
+    const int status = ::fcntl(fd->get(), F_GETFL);
+    if (status < 0 || ::fcntl(fd->get(), F_SETFL, status & ~O_APPEND) != 0) return errno;
+    appends = false;
+    return 0;
+  }
 };
 using OpenFilePtr = std::shared_ptr<OpenFile>;
 

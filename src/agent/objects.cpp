@@ -297,6 +297,13 @@ Result<FdRef> ObjectStore::open_at_place(Object& object, const Ways& ways, int p
 }
 
 Result<FdRef> ObjectStore::descriptor(const ObjectPtr& object) {
+  Result<FdRef> found = any_descriptor(object);
+  if (found && S_ISDIR(object->type()) && !root_.holds((*found)->get()))
+    return os_error(ESTALE, "find the object again", "it was moved out of the served directory");
+  return found;
+}
+
+Result<FdRef> ObjectStore::any_descriptor(const ObjectPtr& object) {
   // The common case first: no credentials to change, nothing to open.
   Ways ways = ways_to(object);
   if (ways.cached) return ways.cached;

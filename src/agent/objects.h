@@ -77,7 +77,8 @@ class ObjectStore {
   /// The object that `stat` tells of, seen as `name` in `parent` (or attached at the path `name`). `fd`, an O_PATH
   /// descriptor of it, may be null: it is opened when it is needed.
   ObjectPtr bind(const Stat& stat, FdRef fd, ObjectPtr parent, std::string name);
-  /// An O_PATH descriptor of the object. Opened, if need be, with the agent's identity.
+  /// An O_PATH descriptor of the object. Opened, if need be, with the agent's identity. ESTALE for a directory that was
+  /// moved out of the root.
   Result<FdRef> descriptor(const ObjectPtr& object);
   /// `fd` is an open file of the object.
   void opened(const ObjectPtr& object, const FdRef& fd);
@@ -92,6 +93,7 @@ class ObjectStore {
  private:
   struct Ways;
 
+  Result<FdRef> any_descriptor(const ObjectPtr& object);
   void learn_mount(const Stat& stat, int fd);
   [[nodiscard]] Ways ways_to(const ObjectPtr& object) const;
   [[nodiscard]] Result<FdRef> open_directly(Object& object, const Ways& ways) const;

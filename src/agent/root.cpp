@@ -21,10 +21,10 @@ namespace {
 /// openat2(2) answers EAGAIN when a rename or mount somewhere raced with a ".."; so often before we give up.
 constexpr int kResolveTries = 64;
 
-int open_in_root(int root, const char* path, std::uint64_t flags) {
+int open_in_root(int root, const char* path, std::uint64_t flags, std::uint64_t resolve = 0) {
   open_how how{};
   how.flags = flags;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve;
   for (int i = 0; i < kResolveTries; ++i) {
     const long fd = ::syscall(SYS_openat2, root, path, &how, sizeof how);
     if (fd >= 0 || errno != EAGAIN) return static_cast<int>(fd);
@@ -46,6 +46,30 @@ std::size_t descriptor_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
   // Unlimited does not exist for this one, but be sane: a descriptor costs the kernel memory.
   return std::min<std::size_t>(limit.rlim_cur, 1U << 20);
+}
+
+/// The kernel's own name for what a descriptor refers to (d_path), as /proc shows it; empty when it is longer than
+/// PATH_MAX.
+std::string kernel_path(int fd) {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t length = ::readlink(ProcPath(fd).c_str(), path.data(), path.size());
+  path.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
+  return path;
+}
+
+/// For what d_path cannot tell: up through "..", which no rename can make skip a level, until the root or the top.
+bool is_above(int root, int directory) {
+  const Result<Stat> want = stat_descriptor(root);
+  Result<Stat> at = stat_descriptor(directory);
+  base::UniqueFd fd(::openat(directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  while (fd && want && at && at->identity() != want->identity()) {
+    const ObjectIdentity below = at->identity();
+    fd.reset(::openat(fd.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!fd) return false;
+    at = stat_descriptor(fd.get());
+    if (at && at->identity() == below) return false;  // the top of all
+  }
+  return fd && want && at;
 }
 
 std::string absolute(const std::string& path) {
@@ -87,6 +111,31 @@ Result<base::UniqueFd> Root::resolve(base::BytesView path) const { return resolv
 
 Result<base::UniqueFd> Root::resolve_directory(base::BytesView path) const {
   return resolve_path(fd_.get(), path, O_DIRECTORY);
+}
+
+Result<base::UniqueFd> Root::open_canonical(const std::string& path) const {
+  base::UniqueFd fd(open_in_root(fd_.get(), path.empty() ? "." : path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC,
+                                 RESOLVE_NO_SYMLINKS));
+  if (!fd) return os_error(errno, "open a directory");
+  return fd;
+}
+
+std::optional<std::string> Root::path_of(int directory) const {
+  const std::string top = kernel_path(fd_.get());
+  const std::string path = kernel_path(directory);
+  if (top.empty() || path.empty() || path.front() != '/') return std::nullopt;
+  if (path == top) return std::string();
+  const std::string prefix = top == "/" ? top : top + '/';
+  if (!path.starts_with(prefix)) return std::nullopt;
+  return path.substr(prefix.size());
+}
+
+bool Root::holds(int directory) const {
+  if (path_ == "/") return true;  // nothing is outside
+  if (path_of(directory)) return true;
+  if (!kernel_path(directory).empty()) return false;
+  const ActAs agent(identities_, std::nullopt);
+  return is_above(fd_.get(), directory);
 }
 
 Result<Root::OpenFileToken> Root::take_open_file() {

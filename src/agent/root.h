@@ -43,6 +43,16 @@ class Root {
   /// The same for a directory (ENOTDIR otherwise): for fchdir(2) of a new process.
   [[nodiscard]] Result<base::UniqueFd> resolve_directory(base::BytesView path) const;
 
+  /// Opens one component after the other, none of them a symlink: an O_PATH descriptor of the directory that is at
+  /// `path` now, a canonical path below the root.
+  [[nodiscard]] Result<base::UniqueFd> open_canonical(const std::string& path) const;
+  /// Where the directory of a descriptor is now, below the root ("" is the root itself). None when it has been moved
+  /// out of the root, or is too deep to tell (PATH_MAX).
+  [[nodiscard]] std::optional<std::string> path_of(int directory) const;
+  /// Whether the directory of a descriptor is below the root still, or is the root. One that was moved out can be
+  /// reached by descriptors that were opened before, and no name in it is ours to serve.
+  [[nodiscard]] bool holds(int directory) const;
+
   /// The absolute path as it was when opened, for people and for the hello.
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int fd() const { return fd_.get(); }

@@ -34,8 +34,11 @@ void on_read(fuse_req_t request, fuse_ino_t /*node*/, std::size_t size, off_t of
 
 void on_write(fuse_req_t request, fuse_ino_t /*node*/, const char* bytes, std::size_t size, off_t offset,
               fuse_file_info* info) {
+  // F_SETFL can set and clear O_APPEND. A page that was written by mmap has its own place, whoever's open file is
+  // named.
+  const bool append = (info->flags & O_APPEND) != 0 && info->writepage == 0;
   start(CountReply(request, "write", size), [&](Core& core, auto done) {
-    return core.files->write(FileId(info->fh), static_cast<std::uint64_t>(offset), base::Bytes(bytes, size),
+    return core.files->write(FileId(info->fh), static_cast<std::uint64_t>(offset), base::Bytes(bytes, size), append,
                              std::move(done));
   });
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cstring>
+
 #include "fuse/callbacks.h"
+#include "fuse/ioctl.h"
 
 /// Finding, making, renaming and removing names.
 namespace sandbar::fuse {
@@ -32,10 +36,22 @@ void on_readlink(fuse_req_t request, fuse_ino_t node) {
   });
 }
 
-/// Device nodes are refused by the sandbox (EPERM), which also knows what the caller may make.
-void on_mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t /*device*/) {
+void on_ioctl(fuse_req_t request, fuse_ino_t node, unsigned command, void* /*argument*/, fuse_file_info* /*info*/,
+              unsigned flags, const void* in, std::size_t in_size, std::size_t out_size) {
+  StoredLinkReply reply(request, "ioctl");
+  if (command != kStoredLink || (flags & FUSE_IOCTL_DIR) == 0) return reply.fail(ENOTTY);
+  StoredLink link{};
+  if (in_size != sizeof link || out_size < sizeof link) return reply.fail(EINVAL);
+  std::memcpy(&link, in, sizeof link);
+  start(std::move(reply), [&](Core& core, auto done) {
+    base::Bytes name(link.name, ::strnlen(link.name, sizeof link.name));
+    return core.files->read_stored_link(core.caller_of(request), NodeId(node), std::move(name), std::move(done));
+  });
+}
+
+void on_mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
   start(EntryReply(request, "mknod"), [&](Core& core, auto done) {
-    return core.files->make_node(core.caller_of(request), NodeId(parent), name, mode, std::move(done));
+    return core.files->make_node(core.caller_of(request), NodeId(parent), name, mode, device, std::move(done));
   });
 }
 
@@ -84,6 +100,7 @@ void add_name_operations(fuse_lowlevel_ops& table) {
   table.forget = on_forget;
   table.forget_multi = on_forget_multi;
   table.readlink = on_readlink;
+  table.ioctl = on_ioctl;
   table.mknod = on_mknod;
   table.mkdir = on_mkdir;
   table.symlink = on_symlink;

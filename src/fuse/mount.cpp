@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 
 namespace sandbar::fuse {
 namespace {
@@ -49,6 +51,16 @@ std::vector<std::string> mount_arguments(const MountOptions& options) {
   if (options.max_read != 0) add("max_read=" + std::to_string(options.max_read));
   for (const std::string& flag : options.flags) add(flag);
   return arguments;
+}
+
+Result<void> forbid_symlinks(const std::string& mount_point) {
+  mount_attr change{};
+  change.attr_set = MOUNT_ATTR_NOSYMFOLLOW;
+  // Resolves the mount's root without asking the driver, which is us.
+  if (::mount_setattr(AT_FDCWD, mount_point.c_str(), 0, &change, sizeof change) == 0) return {};
+  if (errno == EPERM)
+    return os_error(EPERM, "set nosymfollow", "only root can; without it links are shown so that they stay inside");
+  return os_error(errno, "set nosymfollow");
 }
 
 StderrCapture::StderrCapture()

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "fuse/convert.h"
+#include "fuse/ioctl.h"
 
 namespace sandbar::fuse {
 namespace {
@@ -75,6 +76,13 @@ void LinkTargetReply::ok(const base::Bytes& target) {
   // libfuse takes a C string; a target with a zero byte is a sandbox's lie, and half of it would be another target.
   if (target.find('\0') != base::Bytes::npos) return Reply::fail(EIO);
   answer([&](fuse_req_t request) { return fuse_reply_readlink(request, target.c_str()); });
+}
+
+void StoredLinkReply::ok(const base::Bytes& target) {
+  StoredLink link{};
+  if (target.size() >= sizeof link.target || target.find('\0') != base::Bytes::npos) return Reply::fail(EIO);
+  target.copy(link.target, target.size());
+  answer([&](fuse_req_t request) { return fuse_reply_ioctl(request, 0, &link, sizeof link); });
 }
 
 void OpenReply::ok(const vfs::Opened& opened) {

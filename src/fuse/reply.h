@@ -81,6 +81,13 @@ class AttributesReply : public Reply {
   void ok(const vfs::Stat& stat);
 };
 
+class StoredLinkReply : public Reply {
+ public:
+  using Reply::Reply;
+  using Value = base::Bytes;
+  void ok(const base::Bytes& target);
+};
+
 class LinkTargetReply : public Reply {
  public:
   using Value = base::Bytes;

@@ -120,6 +120,8 @@ Result<std::unique_ptr<Session>> Session::mount(base::Loop& loop, vfs::FileSyste
   const int fd = fuse_session_fd(session->core_->session);
   if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) return os_error(errno, what);
   session->kernel_ = std::make_unique<KernelDevice>(fd);
+  if (mount.no_symlink_follow)
+    if (auto set = forbid_symlinks(mount.mount_point); !set) return std::move(set).error();
   if (auto set = set_device(*session->core_, *session->kernel_, fd); !set) return std::move(set).error();
   session->watch();
   return session;

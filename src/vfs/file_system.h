@@ -30,6 +30,8 @@ struct Options {
   std::vector<IdRange> uid_ranges;
   std::vector<IdRange> gid_ranges;
   bool read_only = false;
+  /// Show each symlink so that following it stays in the mount; false shows all as they are stored.
+  bool safe_links = true;
   std::string directory = "/";  ///< in the agent's root
   std::string target;           ///< shown as the root's user.sandbar.target
   std::string token_file;       ///< shown as user.sandbar.token-file; empty: not shown
@@ -65,10 +67,14 @@ class FileSystem {
   virtual OperationId get_attributes(const Caller& caller, NodeId node, FileId file, Done<Stat> done) = 0;
   virtual OperationId set_attributes(const Caller& caller, NodeId node, FileId file, Changes changes,
                                      Done<Stat> done) = 0;
+  /// The target, with Options::safe_links in a form that cannot lead out of the mount: see file_system_links.cpp.
   virtual OperationId read_link(const Caller& caller, NodeId node, Done<base::Bytes> done) = 0;
+  /// The target of a symlink in `parent` as it is stored.
+  virtual OperationId read_stored_link(const Caller& caller, NodeId parent, base::Bytes name,
+                                       Done<base::Bytes> done) = 0;
 
   virtual OperationId make_node(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode,
-                                Done<Entry> done) = 0;
+                                std::uint64_t device, Done<Entry> done) = 0;
   virtual OperationId make_directory(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode,
                                      Done<Entry> done) = 0;
   virtual OperationId make_symlink(const Caller& caller, NodeId parent, base::Bytes name, base::Bytes target,
@@ -84,7 +90,9 @@ class FileSystem {
   virtual OperationId create(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode,
                              std::uint32_t flags, Done<Created> done) = 0;
   virtual OperationId read(FileId file, std::uint64_t offset, std::uint32_t size, Done<base::Bytes> done) = 0;
-  virtual OperationId write(FileId file, std::uint64_t offset, base::Bytes data, Done<std::uint64_t> done) = 0;
+  /// With `append` (the open file has O_APPEND now) the sandbox picks the offset.
+  virtual OperationId write(FileId file, std::uint64_t offset, base::Bytes data, bool append,
+                            Done<std::uint64_t> done) = 0;
   /// close(2) of one descriptor: gives back the owner's POSIX locks; errors reach the caller of close.
   virtual OperationId flush(FileId file, std::uint64_t lock_owner, Done<void> done) = 0;
   /// The last reference is gone. Answered at once; what is still to be done goes on. `flock_owner` gives back its

@@ -12,9 +12,10 @@
 namespace sandbar::vfs {
 namespace {
 
-/// What means something to the agent. The rest is the kernel's own business here (O_CLOEXEC, O_NONBLOCK, O_NOFOLLOW,
-/// FMODE_EXEC) or is undone by then (O_CREAT).
-constexpr std::uint32_t kOpenFlags = O_ACCMODE | O_TRUNC | O_APPEND | O_SYNC | O_DSYNC | O_NOATIME;
+/// What means something to the agent. The rest is the kernel's own business here (O_CLOEXEC, O_NONBLOCK, O_NOFOLLOW) or
+/// is undone by then (O_CREAT).
+constexpr std::uint32_t kOpenFlags =
+    O_ACCMODE | O_TRUNC | O_APPEND | O_SYNC | O_DSYNC | O_NOATIME | wire::kOpenToExecute;
 /// One copy_file_range, bytes: a second or so of a slow disk, far from options.timeout. The caller goes on by itself.
 constexpr std::uint64_t kMaxCopy = 64 * 1024 * 1024;
 
@@ -44,6 +45,7 @@ struct RemoteFileSystem::WriteProgress {
   FileId file;
   std::uint64_t offset = 0;
   base::Bytes data;
+  bool append = false;
   std::uint64_t written = 0;
 };
 
@@ -115,7 +117,7 @@ OperationId RemoteFileSystem::create(const Caller& caller, NodeId parent, base::
   const wire::ObjectId object = request.object;
   const wire::HandleId handle = request.handle;
   ask(operation, std::move(context), std::move(request), {},
-      [this, operation, opener, flags, object, handle](AnswerTo<wire::Create> answer) {
+      [this, operation, parent, opener, flags, object, handle](AnswerTo<wire::Create> answer) {
         if (!answer) {
           abandon(answer.error(), object, handle);
           return finish<Created>(*operation, std::move(answer).error());
@@ -124,7 +126,7 @@ OperationId RemoteFileSystem::create(const Caller& caller, NodeId parent, base::
           close_handle(handle);
           return objects_.release(object);
         }
-        Node& node = inodes_.adopt(answer->reply.attributes, object);
+        Node& node = inodes_.adopt(answer->reply.attributes, object, parent, {});
         inodes_.add_lookup(node);
         finish<Created>(*operation, Created{entry(node), opened(add_file(node.id, handle, opener, flags))});
       });
@@ -160,13 +162,14 @@ void RemoteFileSystem::read_more(const OperationPtr<base::Bytes>& operation, Rea
       });
 }
 
-OperationId RemoteFileSystem::write(FileId id, std::uint64_t offset, base::Bytes data, Done<std::uint64_t> done) {
+OperationId RemoteFileSystem::write(FileId id, std::uint64_t offset, base::Bytes data, bool append,
+                                    Done<std::uint64_t> done) {
   SANDBAR_ON_LOOP(loop_);
   if (options_.read_only) return refuse(std::move(done), EROFS, "write");
   if (files_.find(id) == nullptr) return refuse(std::move(done), EBADF, "write");
   if (data.empty()) return answer<std::uint64_t>(std::move(done), std::uint64_t{0});
   auto operation = begin(std::move(done), {.nodes = {}, .files = {id}});
-  write_more(operation, {id, offset, std::move(data), 0});
+  write_more(operation, {id, offset, std::move(data), append, 0});
   return operation->id;
 }
 
@@ -175,8 +178,7 @@ void RemoteFileSystem::write_more(const OperationPtr<std::uint64_t>& operation, 
   const std::uint64_t part = std::min<std::uint64_t>(body_limit(), progress.data.size() - progress.written);
   const bool whole = part == progress.data.size();
   base::Bytes body = whole ? std::move(progress.data) : progress.data.substr(progress.written, part);
-  // Of a file opened with O_APPEND the agent ignores the offset.
-  const wire::Write request{file.handle, progress.offset + progress.written};
+  const wire::Write request{file.handle, progress.append ? 0 : progress.offset + progress.written, progress.append};
   ask(operation, context(file), request, std::move(body),
       [this, operation, progress = std::move(progress), part, whole](AnswerTo<wire::Write> answer) mutable {
         if (operation->finished) return;

@@ -91,7 +91,7 @@ bool RemoteFileSystem::serve(OpenFile& file, const Listing& listing, std::size_t
                   .entry = std::nullopt};
     Node* node = nullptr;
     if (listing.attributes && item.entry.attributes) {
-      node = node_of(page, item);
+      node = node_of(file.node, page, item);
       // Handed on before and forgotten since: only the agent can bind it again.
       if (node == nullptr) return offered;
       listed.entry = entry(*node);
@@ -108,10 +108,10 @@ bool RemoteFileSystem::serve(OpenFile& file, const Listing& listing, std::size_t
   return offered;
 }
 
-Node* RemoteFileSystem::node_of(ListPage& page, ListPage::Item& item) {
+Node* RemoteFileSystem::node_of(NodeId directory, ListPage& page, ListPage::Item& item) {
   if (item.held) return inodes_.find(item.held);
-  if (!std::exchange(item.owned, false)) return inodes_.known(*item.entry.attributes);
-  Node& node = inodes_.adopt(*item.entry.attributes, page.object_of(item));
+  if (!std::exchange(item.owned, false)) return inodes_.known(*item.entry.attributes, directory);
+  Node& node = inodes_.adopt(*item.entry.attributes, page.object_of(item), directory, item.entry.name);
   inodes_.pin(node);
   item.held = node.id;
   return &node;

@@ -16,6 +16,7 @@ constexpr std::uint32_t kPermissions = 07777;
 // linux/fs.h
 constexpr std::uint32_t kRenameNoReplace = 1;
 constexpr std::uint32_t kRenameExchange = 2;
+constexpr std::uint32_t kRenameWhiteout = 4;
 
 constexpr auto kNothing = [](auto&&) { return Result<void>{}; };
 
@@ -68,16 +69,17 @@ OperationId RemoteFileSystem::ask_entry(const Caller& caller, NodeId parent, Req
   operation->runs_on = true;
   request.object = objects_.next();
   const wire::ObjectId object = request.object;
-  ask(operation, context(caller), std::move(request), {}, [this, operation, object](AnswerTo<Req> answer) {
-    if (!answer) {
-      abandon(answer.error(), object, {});
-      return finish<Entry>(*operation, std::move(answer).error());
-    }
-    if (operation->finished) return objects_.release(object);
-    Node& node = inodes_.adopt(answer->reply.attributes, object);
-    inodes_.add_lookup(node);
-    finish<Entry>(*operation, entry(node));
-  });
+  ask(operation, context(caller), request, {},
+      [this, operation, object, parent, name = request.name](AnswerTo<Req> answer) {
+        if (!answer) {
+          abandon(answer.error(), object, {});
+          return finish<Entry>(*operation, std::move(answer).error());
+        }
+        if (operation->finished) return objects_.release(object);
+        Node& node = inodes_.adopt(answer->reply.attributes, object, parent, name);
+        inodes_.add_lookup(node);
+        finish<Entry>(*operation, entry(node));
+      });
   return operation->id;
 }
 
@@ -150,22 +152,14 @@ OperationId RemoteFileSystem::set_attributes(const Caller& caller, NodeId id, Fi
                   [this, id](auto&& answer) { return heard(id, answer.reply.attributes); });
 }
 
-OperationId RemoteFileSystem::read_link(const Caller& caller, NodeId id, Done<base::Bytes> done) {
-  SANDBAR_ON_LOOP(loop_);
-  const Node* node = inodes_.find(id);
-  if (node == nullptr) return refuse(std::move(done), ESTALE, "readlink");
-  return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller), wire::ReadLink{node->object}, {},
-                  [](auto&& answer) -> Result<base::Bytes> { return std::move(answer.reply.target); });
-}
-
 OperationId RemoteFileSystem::make_node(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode,
-                                        Done<Entry> done) {
+                                        std::uint64_t device, Done<Entry> done) {
   int error = 0;
   const Node* directory = check_parent(parent, name, true, error);
   if (directory == nullptr) return refuse(std::move(done), error, "mknod");
   if ((mode & S_IFMT) == 0) mode |= S_IFREG;  // mknod(2)
-  if (!S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode)) return refuse(std::move(done), EPERM, "mknod");
-  wire::MakeNode request{directory->object, std::move(name), mode, {}};
+  const bool is_device = S_ISCHR(mode) || S_ISBLK(mode);
+  wire::MakeNode request{directory->object, std::move(name), mode, is_device ? device : 0, {}};
   return ask_entry(caller, parent, std::move(request), std::move(done));
 }
 
@@ -233,12 +227,16 @@ OperationId RemoteFileSystem::rename(const Caller& caller, NodeId parent, base::
   int error = 0;
   const Node* from = check_parent(parent, name, true, error);
   const Node* to = error == 0 ? check_parent(new_parent, new_name, true, error) : nullptr;
-  // Whiteouts are device nodes, which the agent does not make.
-  if (error == 0 && flags != 0 && flags != kRenameNoReplace && flags != kRenameExchange) error = EINVAL;
+  // What does not go together the sandbox's kernel says.
+  if (error == 0 && (flags & ~(kRenameNoReplace | kRenameExchange | kRenameWhiteout)) != 0) error = EINVAL;
+  const bool exchange = (flags & kRenameExchange) != 0;
   if (error != 0) return refuse(std::move(done), error, "rename");
-  wire::Rename request{from->object, std::move(name), to->object, std::move(new_name), flags};
-  return ask_once(std::move(done), {.nodes = {parent, new_parent}, .files = {}}, context(caller), std::move(request),
-                  {}, kNothing);
+  const wire::Rename request{from->object, std::move(name), to->object, std::move(new_name), flags};
+  return ask_once(std::move(done), {.nodes = {parent, new_parent}, .files = {}}, context(caller), request, {},
+                  [this, request, parent, new_parent, exchange](auto&&) -> Result<void> {
+                    inodes_.directories().renamed(parent, request.name, new_parent, request.new_name, exchange);
+                    return {};
+                  });
 }
 
 OperationId RemoteFileSystem::stat_fs(const Caller& caller, NodeId id, Done<StatFs> done) {

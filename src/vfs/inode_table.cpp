@@ -10,12 +10,16 @@
 
 namespace sandbar::vfs {
 
+Identity::Identity(const Attributes& of, NodeId parent)
+    : device(of.device), inode(of.inode), birth(of.birth), link_in(S_ISLNK(of.mode) ? parent : NodeId()) {}
+
 std::size_t IdentityHash::operator()(const Identity& identity) const noexcept {
   const auto mix = [](std::uint64_t seed, std::uint64_t value) {
     return (seed ^ value) * 0x9e3779b97f4a7c15U + (seed >> 31);
   };
   std::uint64_t hash = mix(identity.inode, identity.device);
   hash = mix(hash, static_cast<std::uint64_t>(identity.birth.seconds));
+  hash = mix(hash, identity.link_in.value);
   return std::hash<std::uint64_t>{}(mix(hash, identity.birth.nanoseconds));
 }
 
@@ -23,7 +27,7 @@ std::uint32_t Node::type() const { return attributes.mode & S_IFMT; }
 
 InodeTable::InodeTable(RemoteObjects& objects, wire::ObjectId root, const Attributes& attributes) : objects_(objects) {
   // The kernel never looks the root up and never forgets it.
-  insert(attributes, root).pins = 1;
+  insert(attributes, root, {}).pins = 1;
 }
 
 Node* InodeTable::find(NodeId id) {
@@ -31,30 +35,37 @@ Node* InodeTable::find(NodeId id) {
   return found == nodes_.end() ? nullptr : &found->second;
 }
 
-Node* InodeTable::known(const Attributes& attributes) {
-  const auto found = by_identity_.find(Identity(attributes));
+Node* InodeTable::known(const Attributes& attributes, NodeId parent) {
+  const auto found = by_identity_.find(Identity(attributes, parent));
   if (found == by_identity_.end()) return nullptr;
   Node& node = nodes_.at(found->second);
   return node.type() == (attributes.mode & S_IFMT) ? &node : nullptr;
 }
 
-Node& InodeTable::adopt(const Attributes& attributes, wire::ObjectId object) {
-  if (Node* node = known(attributes)) {
+Node& InodeTable::adopt(const Attributes& attributes, wire::ObjectId object, NodeId parent, base::BytesView name) {
+  Node* node = known(attributes, parent);
+  if (node != nullptr) {
     node->attributes = attributes;
     objects_.release(object);
-    return *node;
+  } else {
+    node = &replace(attributes, object, parent);
   }
-  // Without a birth time a reused inode number shows only by its type, or by the agent's ESTALE.
-  if (const auto stale = by_identity_.find(Identity(attributes)); stale != by_identity_.end())
-    drop_identity(nodes_.at(stale->second));
-  return insert(attributes, object);
+  if (S_ISDIR(attributes.mode) && node->id != kRootNode) directories_.seen(node->id, parent, name);
+  return *node;
 }
 
-Node& InodeTable::insert(const Attributes& attributes, wire::ObjectId object) {
+Node& InodeTable::replace(const Attributes& attributes, wire::ObjectId object, NodeId parent) {
+  // Without a birth time a reused inode number shows only by its type, or by the agent's ESTALE.
+  if (const auto stale = by_identity_.find(Identity(attributes, parent)); stale != by_identity_.end())
+    drop_identity(nodes_.at(stale->second));
+  return insert(attributes, object, parent);
+}
+
+Node& InodeTable::insert(const Attributes& attributes, wire::ObjectId object, NodeId parent) {
   const NodeId id(++last_id_);
   Node node{.id = id,
             .object = object,
-            .identity = Identity(attributes),
+            .identity = Identity(attributes, parent),
             .shown_inode = shown_inode(attributes.device, attributes.inode),
             .attributes = attributes,
             .listed = true};
@@ -68,7 +79,7 @@ bool InodeTable::update(Node& node, const Attributes& attributes) {
     return false;
   }
   node.attributes = attributes;
-  const Identity now(attributes);
+  const Identity now(attributes, node.identity.link_in);
   if (now == node.identity) return true;
   // overlayfs gives a file that it copies up another birth time, and another inode number where the layers lie on
   // several file systems. It is the same object still, so that lookups must go on to find this node.
@@ -103,6 +114,7 @@ void InodeTable::erase_if_idle(Node& node) {
   if (node.lookups != 0 || node.pins != 0) return;
   drop_identity(node);
   objects_.release(node.object);
+  directories_.forget(node.id);
   nodes_.erase(node.id);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "vfs/directory_tree.h"
 #include "vfs/remote_objects.h"
 #include "vfs/types.h"
 
@@ -16,8 +17,11 @@ struct Identity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   Time birth;
+  /// Of a symlink, the directory that it is seen in: how it is shown depends on where it lies, so that each directory
+  /// in which it has a hard link shows a node of its own (with the same st_ino).
+  NodeId link_in;
 
-  explicit Identity(const Attributes& of) : device(of.device), inode(of.inode), birth(of.birth) {}
+  Identity(const Attributes& of, NodeId parent);
   bool operator==(const Identity&) const = default;
 };
 
@@ -48,11 +52,11 @@ class InodeTable {
 
   /// Null for one that is not known (any more).
   Node* find(NodeId id);
-  /// The node of what `object` was just bound to: the known one (then `object` is released) or a new one. It has
-  /// neither lookup nor pin yet: the caller gives it one before anything else.
-  Node& adopt(const Attributes& attributes, wire::ObjectId object);
-  /// The node of this identity, or null.
-  Node* known(const Attributes& attributes);
+  /// The node of what `object`, found as `name` in `parent`, was just bound to: the known one (then `object` is
+  /// released) or a new one. It has neither lookup nor pin yet: the caller gives it one before anything else.
+  Node& adopt(const Attributes& attributes, wire::ObjectId object, NodeId parent, base::BytesView name);
+  /// The node of this identity in `parent`, or null.
+  Node* known(const Attributes& attributes, NodeId parent);
   /// Attributes of a reply about `node`. False (and the node is not listed any more) when they are of another type of
   /// file: whatever answers there is not what the kernel knows.
   bool update(Node& node, const Attributes& attributes);
@@ -68,17 +72,22 @@ class InodeTable {
   /// apart by high bits, because tar and rsync take equal numbers for hard links.
   std::uint64_t shown_inode(std::uint64_t device, std::uint64_t inode);
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
+  /// Where the directories lie.
+  DirectoryTree& directories() { return directories_; }
+  [[nodiscard]] const DirectoryTree& directories() const { return directories_; }
 
   /// The highest index of a device in st_ino's upper 16 bits.
   static constexpr std::uint64_t kLastDevice = 0xffff;
 
  private:
-  Node& insert(const Attributes& attributes, wire::ObjectId object);
+  Node& replace(const Attributes& attributes, wire::ObjectId object, NodeId parent);
+  Node& insert(const Attributes& attributes, wire::ObjectId object, NodeId parent);
   void erase_if_idle(Node& node);
 
   RemoteObjects& objects_;
   std::uint64_t last_id_ = 0;
   std::unordered_map<NodeId, Node> nodes_;
+  DirectoryTree directories_;
   std::unordered_map<Identity, NodeId, IdentityHash> by_identity_;
   std::unordered_map<std::uint64_t, std::uint64_t> devices_;  // in order of appearance; the root's is 0
 };

@@ -34,8 +34,9 @@ class RemoteFileSystem final : public FileSystem {
   OperationId get_attributes(const Caller& caller, NodeId node, FileId file, Done<Stat> done) override;
   OperationId set_attributes(const Caller& caller, NodeId node, FileId file, Changes changes, Done<Stat> done) override;
   OperationId read_link(const Caller& caller, NodeId node, Done<base::Bytes> done) override;
+  OperationId read_stored_link(const Caller& caller, NodeId parent, base::Bytes name, Done<base::Bytes> done) override;
 
-  OperationId make_node(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode,
+  OperationId make_node(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode, std::uint64_t device,
                         Done<Entry> done) override;
   OperationId make_directory(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode,
                              Done<Entry> done) override;
@@ -52,7 +53,8 @@ class RemoteFileSystem final : public FileSystem {
   OperationId create(const Caller& caller, NodeId parent, base::Bytes name, std::uint32_t mode, std::uint32_t flags,
                      Done<Created> done) override;
   OperationId read(FileId file, std::uint64_t offset, std::uint32_t size, Done<base::Bytes> done) override;
-  OperationId write(FileId file, std::uint64_t offset, base::Bytes data, Done<std::uint64_t> done) override;
+  OperationId write(FileId file, std::uint64_t offset, base::Bytes data, bool append,
+                    Done<std::uint64_t> done) override;
   OperationId flush(FileId file, std::uint64_t lock_owner, Done<void> done) override;
   void release(FileId file, std::optional<std::uint64_t> flock_owner) override;
   OperationId fsync(FileId file, bool data_only, Done<void> done) override;
@@ -139,6 +141,11 @@ class RemoteFileSystem final : public FileSystem {
   /// After a request that failed, or was given up, without telling whether it bound these: they are not wanted.
   void abandon(const Error& error, wire::ObjectId object, wire::HandleId handle);
 
+  /// How far a directory lies below the mount's root, as far as that is known: a link there may climb so far.
+  [[nodiscard]] std::size_t depth_of(NodeId directory) const {
+    return inodes_.directories().depth(directory).value_or(0);
+  }
+
   // --- Open files ---
 
   OperationId open_node(const Caller& caller, NodeId node, std::uint32_t flags, Done<Opened> done);
@@ -156,7 +163,7 @@ class RemoteFileSystem final : public FileSystem {
   void take_page(const OperationPtr<void>& operation, const Listing& listing, Result<ListPage> page);
   /// False when nothing could be offered.
   bool serve(OpenFile& file, const Listing& listing, std::size_t position);
-  Node* node_of(ListPage& page, ListPage::Item& item);
+  Node* node_of(NodeId directory, ListPage& page, ListPage::Item& item);
   void drop_page(OpenFile& file);
   void drop_objects(const ListPage& page);
 

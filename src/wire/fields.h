@@ -88,7 +88,12 @@ void fields(auto& a, Of<SetAttributes> auto& m) {
 
 template <>
 inline constexpr std::string_view kWireName<ReadLink> = "read_link";
-void fields(auto& a, Of<ReadLink> auto& m) { a.need("object", m.object); }
+void fields(auto& a, Of<ReadLink> auto& m) {
+  a.need("object", m.object);
+  a.may("directory", m.directory);
+  a.may("top", m.top);
+  a.may("depth", m.depth);
+}
 
 template <>
 inline constexpr std::string_view kWireName<MakeDirectory> = "make_directory";
@@ -105,6 +110,7 @@ void fields(auto& a, Of<MakeNode> auto& m) {
   a.need("parent", m.parent);
   a.need("name", ByteString{m.name, kMaxName});
   a.need("mode", m.mode);
+  a.may("rdev", m.rdev);
   a.need("object", m.object);
 }
 
@@ -185,6 +191,7 @@ inline constexpr std::string_view kWireName<Write> = "write";
 void fields(auto& a, Of<Write> auto& m) {
   a.need("handle", m.handle);
   a.may("offset", m.offset);
+  a.may("append", m.append);
 }
 
 template <>
@@ -331,7 +338,10 @@ void fields(auto& a, Of<CountReply> auto& m) { a.need("count", m.count); }
 
 template <>
 inline constexpr std::string_view kWireName<ReadLink::Reply> = "target";
-void fields(auto& a, Of<ReadLink::Reply> auto& m) { a.need("target", ByteString{m.target, kMaxPath}); }
+void fields(auto& a, Of<ReadLink::Reply> auto& m) {
+  a.need("target", ByteString{m.target, kMaxPath});
+  a.may("inside", ByteString{m.inside, kMaxPath});
+}
 
 template <>
 inline constexpr std::string_view kWireName<Write::Reply> = "written";

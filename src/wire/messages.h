@@ -9,51 +9,12 @@
 
 #include "base/bytes.h"
 #include "wire/ids.h"
+#include "wire/session_messages.h"
 
 /// The messages as plain structs; codec.h turns them into JSON heads. Numbers (errno, open flags, modes, signals,
 /// rename flags, whence) are Linux's on x86-64. Names and paths are bytes. A request type names its reply as `Reply`.
 /// sandbox-mux.7 is the specification; a change here is a change there.
 namespace sandbar::wire {
-
-// --- Session --------------------------------------------------------------------------------------------------
-
-/// Bounds that a side enforces on what it receives. 0 is never sent; see limits.h.
-struct Limits {
-  std::uint64_t max_body = 0;        ///< bytes of one request's or reply's body
-  std::uint64_t max_requests = 0;    ///< unanswered requests
-  std::uint64_t request_window = 0;  ///< bytes of unanswered requests' bodies
-  std::uint64_t max_channels = 0;
-  std::uint64_t channel_window = 0;  ///< bytes, a direction of a channel
-  bool operator==(const Limits&) const = default;
-};
-
-/// The first frame each way, the client's first. Capabilities that the receiver does not know are ignored; one it
-/// needs and does not find makes it close with a reason.
-struct Hello {
-  std::string software;  ///< "sandbar 0.1.0", for people
-  std::vector<std::string> capabilities;
-  Limits limits;
-  // The client's.
-  std::string journal;  ///< persistent id of the client's journal, empty for one that changes no files
-  // The agent's.
-  std::string agent;        ///< 128 random bits in hex: this agent's state folder, or this start where it has none
-  std::uint64_t epoch = 0;  ///< counts the agent's starts; change numbers are comparable within one only
-  std::string root;         ///< the served directory, as the sandbox names it
-  std::uint32_t uid = 0;    ///< the agent's identity: what `idmap=user` maps the mounting user to
-  std::uint32_t gid = 0;
-  MutationNumber last_mutation;  ///< the journal's last finished mutation that the agent knows
-  bool operator==(const Hello&) const = default;
-};
-
-constexpr const char* kCapabilityFilesPosix = "files.posix.1";
-constexpr const char* kCapabilityProcess = "process.1";
-
-/// Why a side closes the connection; the last frame it sends.
-struct Goodbye {
-  std::string code;  ///< errc_name
-  std::string message;
-  bool operator==(const Goodbye&) const = default;
-};
 
 // --- Common parts ----------------------------------------------------------------------------------------------
 
@@ -82,7 +43,7 @@ struct Attributes {
   std::uint32_t links = 0;
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
-  std::uint64_t rdev = 0;
+  std::uint64_t rdev = 0;    ///< makedev(3)
   std::uint64_t size = 0;    ///< bytes
   std::uint64_t blocks = 0;  ///< of 512 bytes
   std::uint32_t block_size = 0;
@@ -168,12 +129,20 @@ struct SetAttributes {
   bool operator==(const SetAttributes&) const = default;
 };
 
+/// With `directory`, a client that shows links as staying below `top` asks where one leads that might not: one whose
+/// target base::stays_below() denies at `depth`.
 struct ReadLink {
   struct Reply {
-    base::Bytes target;
+    base::Bytes target;  ///< as it is stored
+    /// Where it leads, below `top`: plain names, every link on the way resolved but the last name; a final slash where
+    /// the target has one; "/" is `top`. Empty when that is outside of `top`, cannot be told, or was not asked for.
+    base::Bytes inside;
     bool operator==(const Reply&) const = default;
   };
   ObjectId object;
+  ObjectId directory;       ///< where the link was found; 0: only the target is wanted
+  ObjectId top;             ///< a directory above; used with `directory`
+  std::uint32_t depth = 0;  ///< how far `directory` lies below `top`, as the client knows it
   bool operator==(const ReadLink&) const = default;
 };
 
@@ -186,12 +155,14 @@ struct MakeDirectory {
   bool operator==(const MakeDirectory&) const = default;
 };
 
-/// Regular files, FIFOs and sockets; device nodes are refused (EPERM).
+/// Regular files, FIFOs, sockets and device nodes; the last need CAP_MKNOD of the caller and are never opened by the
+/// agent.
 struct MakeNode {
   using Reply = AttributesReply;
   ObjectId parent;
   base::Bytes name;
   std::uint32_t mode = 0;  ///< with S_IFMT bits
+  std::uint64_t rdev = 0;  ///< of a device node, as in Attributes
   ObjectId object;
   bool operator==(const MakeNode&) const = default;
 };
@@ -233,17 +204,22 @@ struct Rename {
   base::Bytes name;
   ObjectId new_parent;
   base::Bytes new_name;
-  std::uint32_t flags = 0;  ///< RENAME_NOREPLACE 1, RENAME_EXCHANGE 2
+  std::uint32_t flags = 0;  ///< RENAME_NOREPLACE 1, RENAME_EXCHANGE 2, RENAME_WHITEOUT 4
   bool operator==(const Rename&) const = default;
 };
 
+/// The kernel's FMODE_EXEC, which it adds to the flags of an open for execve(2).
+constexpr std::uint32_t kOpenToExecute = 040;
+
 /// Opens an object as `handle`. O_DIRECTORY for listings. O_CREAT and O_EXCL are refused: see Create. O_TRUNC makes
-/// it a mutation. O_APPEND: every write goes to the end, which the agent finds (Write::offset is ignored).
+/// it a mutation. O_APPEND as Write::append for every write. With kOpenToExecute a file that the caller may execute but
+/// not read is opened for reading, as execve(2) does.
 struct Open {
   using Reply = AttributesReply;
   ObjectId object;
   HandleId handle;
-  std::uint32_t flags = 0;  ///< O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECTORY | O_SYNC | O_DSYNC | O_NOATIME
+  /// O_ACCMODE | O_TRUNC | O_APPEND | O_DIRECTORY | O_SYNC | O_DSYNC | O_NOATIME | kOpenToExecute
+  std::uint32_t flags = 0;
   bool operator==(const Open&) const = default;
 };
 
@@ -283,6 +259,7 @@ struct Write {
   };
   HandleId handle;
   std::uint64_t offset = 0;
+  bool append = false;  ///< write at the end, which the agent finds; `offset` is ignored
   bool operator==(const Write&) const = default;
 };
 

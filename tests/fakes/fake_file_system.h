@@ -80,9 +80,15 @@ class FakeFileSystem final : public vfs::FileSystem {
   vfs::OperationId read_link(const vfs::Caller& caller, vfs::NodeId node, Done<base::Bytes> done) override {
     return record("read_link", {.caller = caller, .node = node}, bytes, std::move(done));
   }
+  vfs::OperationId read_stored_link(const vfs::Caller& caller, vfs::NodeId parent, base::Bytes name,
+                                    Done<base::Bytes> done) override {
+    return record("read_stored_link", {.caller = caller, .node = parent, .text = std::move(name)}, bytes,
+                  std::move(done));
+  }
   vfs::OperationId make_node(const vfs::Caller& caller, vfs::NodeId parent, base::Bytes name, std::uint32_t mode,
-                             Done<vfs::Entry> done) override {
-    return record("make_node", {.caller = caller, .node = parent, .text = std::move(name), .number = mode}, entry,
+                             std::uint64_t device, Done<vfs::Entry> done) override {
+    return record("make_node",
+                  {.caller = caller, .node = parent, .text = std::move(name), .number = mode, .number2 = device}, entry,
                   std::move(done));
   }
   vfs::OperationId make_directory(const vfs::Caller& caller, vfs::NodeId parent, base::Bytes name, std::uint32_t mode,
@@ -132,8 +138,10 @@ class FakeFileSystem final : public vfs::FileSystem {
   vfs::OperationId read(vfs::FileId file, std::uint64_t offset, std::uint32_t size, Done<base::Bytes> done) override {
     return record("read", {.file = file, .number = offset, .number2 = size}, bytes, std::move(done));
   }
-  vfs::OperationId write(vfs::FileId file, std::uint64_t offset, base::Bytes data, Done<std::uint64_t> done) override {
-    return record("write", {.file = file, .text2 = std::move(data), .number = offset}, count, std::move(done));
+  vfs::OperationId write(vfs::FileId file, std::uint64_t offset, base::Bytes data, bool append,
+                         Done<std::uint64_t> done) override {
+    return record("write", {.file = file, .text2 = std::move(data), .number = offset, .number2 = append ? 1U : 0U},
+                  count, std::move(done));
   }
   vfs::OperationId flush(vfs::FileId file, std::uint64_t lock_owner, Done<void> done) override {
     return record("flush", {.file = file, .number = lock_owner}, std::move(done));

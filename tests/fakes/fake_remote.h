@@ -47,6 +47,9 @@ class FakeRemote final : public client::RemoteFs {
   std::size_t bound_twice = 0;       ///< ids bound again: they are never reused
   std::size_t largest_release = 0;   ///< ids in one Release
 
+  std::map<std::string, bool> vanishing;  ///< names that a listing gives without attributes
+  base::Bytes link_inside;                ///< what every ReadLink says about where its target leads
+
   wire::Hello& hello() { return hello_; }
 
   [[nodiscard]] std::size_t held() const { return held_.size(); }
@@ -238,9 +241,11 @@ class FakeRemote final : public client::RemoteFs {
   Outcome with_parent(wire::ObjectId id, F&& f) {
     return with(id, [&](const InodePtr& inode) { return inode->is_directory() ? f(inode) : error(ENOTDIR); });
   }
-  InodePtr make(std::uint32_t mode) {
+  InodePtr make(std::uint32_t mode, std::uint64_t rdev = 0) {
     const auto& caller = context_->caller;
-    return tree.make(mode, caller ? caller->uid : 0, caller ? caller->gid : 0);
+    InodePtr inode = tree.make(mode, caller ? caller->uid : 0, caller ? caller->gid : 0);
+    inode->attributes.rdev = rdev;
+    return inode;
   }
   Outcome add(wire::ObjectId parent, const std::string& name, wire::ObjectId object, const InodePtr& inode) {
     return with_parent(parent, [&](const InodePtr& directory) {
@@ -287,14 +292,16 @@ class FakeRemote final : public client::RemoteFs {
     return r.handle ? with(r.handle, change) : with(r.object, change);
   }
   Outcome handle(const wire::ReadLink& r, base::Bytes&) {
-    return with(r.object, [](const InodePtr& inode) {
-      return S_ISLNK(inode->attributes.mode) ? reply(wire::ReadLink::Reply{inode->target}) : error(EINVAL);
+    return with(r.object, [this](const InodePtr& i) {
+      return S_ISLNK(i->attributes.mode) ? reply(wire::ReadLink::Reply{i->target, link_inside}) : error(EINVAL);
     });
   }
   Outcome handle(const wire::MakeDirectory& r, base::Bytes&) {
     return add(r.parent, r.name, r.object, make(S_IFDIR | r.mode));
   }
-  Outcome handle(const wire::MakeNode& r, base::Bytes&) { return add(r.parent, r.name, r.object, make(r.mode)); }
+  Outcome handle(const wire::MakeNode& r, base::Bytes&) {
+    return add(r.parent, r.name, r.object, make(r.mode, r.rdev));
+  }
   Outcome handle(const wire::MakeSymlink& r, base::Bytes&) {
     const InodePtr link = make(S_IFLNK | 0777);
     link->target = r.target;
@@ -360,8 +367,7 @@ class FakeRemote final : public client::RemoteFs {
   }
   Outcome handle(const wire::Write& r, base::Bytes& body) {
     return with(r.handle, [&](const InodePtr& inode) {
-      const bool append = (handles_.at(r.handle).flags & O_APPEND) != 0;
-      const std::uint64_t offset = append ? inode->data.size() : r.offset;
+      const std::uint64_t offset = r.append ? inode->data.size() : r.offset;
       if (inode->data.size() < offset + body.size()) inode->data.resize(offset + body.size());
       inode->data.replace(offset, body.size(), body);
       inode->attributes.size = inode->data.size();
@@ -477,10 +483,6 @@ class FakeRemote final : public client::RemoteFs {
   Outcome handle(const wire::WaitProcess&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
   Outcome handle(const wire::SignalProcess&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
 
- public:
-  std::map<std::string, bool> vanishing;  ///< names that a listing gives without attributes
-
- private:
   base::Loop& loop_;
   wire::Hello hello_;
   bool disconnected_ = false;

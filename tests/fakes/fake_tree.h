@@ -163,6 +163,7 @@ class FakeTree {
              std::uint32_t flags) {
     const auto found = from->children.find(name);
     if (found == from->children.end()) return ENOENT;
+    if (flags > 2) return EINVAL;
     const InodePtr inode = found->second.inode;
     const auto target = to->children.find(new_name);
     if (flags == 2) {

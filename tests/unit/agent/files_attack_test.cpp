@@ -90,7 +90,7 @@ TEST_F(FilesAttackTest, NamesThatAreSeveral) {
               service.error_of(wire::Create{root, name, 0644, O_RDWR, service.new_object(), service.new_handle()}));
     EXPECT_EQ(EINVAL, service.error_of(wire::MakeDirectory{root, name, 0755, service.new_object()}));
     EXPECT_EQ(EINVAL, service.error_of(wire::MakeSymlink{root, name, "x", service.new_object()}));
-    EXPECT_EQ(EINVAL, service.error_of(wire::MakeNode{root, name, 0644, service.new_object()}));
+    EXPECT_EQ(EINVAL, service.error_of(wire::MakeNode{root, name, 0644, 0, service.new_object()}));
     EXPECT_EQ(EINVAL, service.error_of(wire::MakeLink{service.lookup(root, "dir"), root, name}));
     EXPECT_EQ(EINVAL, service.error_of(wire::Unlink{root, name}));
     EXPECT_EQ(EINVAL, service.error_of(wire::RemoveDirectory{root, name}));

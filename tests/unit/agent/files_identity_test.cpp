@@ -42,7 +42,7 @@ TEST_F(FilesIdentityTest, NewObjectsBelongToTheCaller) {
   create_as(caller(kUser), "file", 0644);
   service.must_as(caller(kUser), wire::MakeDirectory{root, "dir", 0755, service.new_object()});
   service.must_as(caller(kUser), wire::MakeSymlink{root, "link", "x", service.new_object()});
-  service.must_as(caller(kUser), wire::MakeNode{root, "fifo", S_IFIFO | 0600, service.new_object()});
+  service.must_as(caller(kUser), wire::MakeNode{root, "fifo", S_IFIFO | 0600, 0, service.new_object()});
   for (const char* name : {"file", "dir", "link", "fifo"}) {
     EXPECT_EQ(kUser, tree.stat(name).st_uid) << name;
     EXPECT_EQ(kUser, tree.stat(name).st_gid) << name;
@@ -178,6 +178,19 @@ TEST_F(FilesIdentityTest, WritingClearsSetuid) {
   set_bits();
   service.must_as(caller(0), wire::Write{handle, 0}, "x");
   EXPECT_EQ(06777U, tree.stat("file").st_mode & 07777);
+}
+
+TEST_F(FilesIdentityTest, WhatMayBeExecutedOnlyIsOpenedForThat) {
+  const auto [object, handle] = create_as(caller(kUser), "program", 0711);
+  const auto open_as = [&, object = object](std::uint32_t uid, std::uint32_t flags) {
+    return service.error_of(wire::Open{object, service.new_handle(), flags}, caller(uid));
+  };
+  EXPECT_EQ(EACCES, open_as(kOther, O_RDONLY));
+  EXPECT_EQ(0, open_as(kOther, O_RDONLY | wire::kOpenToExecute));
+  EXPECT_EQ(EACCES, open_as(kOther, O_WRONLY | wire::kOpenToExecute));
+  EXPECT_EQ(EACCES, open_as(kOther, O_RDONLY | O_TRUNC | wire::kOpenToExecute));
+  ASSERT_EQ(0, ::chmod(tree.path("program").c_str(), 0710));
+  EXPECT_EQ(EACCES, open_as(kOther, O_RDONLY | wire::kOpenToExecute));
 }
 
 TEST_F(FilesIdentityTest, SetgidGoesWhereTheGroupIsForeign) {

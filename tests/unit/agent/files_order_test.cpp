@@ -82,7 +82,7 @@ TEST_F(FilesTest, MutationsRunInTheOrderOfTheirNumbers) {
   std::string expected;
   for (std::uint64_t i = 1; i <= numbers.size(); ++i) expected += std::to_string(i) + "\n";
   for (const std::uint64_t number : numbers)
-    calls.push_back(service.send(wire::Write{handle, 0}, mutation(number), std::to_string(number) + "\n"));
+    calls.push_back(service.send(wire::Write{handle, 0, true}, mutation(number), std::to_string(number) + "\n"));
   for (const auto& call : calls) EXPECT_TRUE(service.wait(call));
   EXPECT_EQ(expected, tree.read("file"));
   EXPECT_EQ(200U, service.journals.last_finished("journal").value);

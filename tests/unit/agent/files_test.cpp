@@ -73,37 +73,50 @@ TEST_F(FilesTest, SymlinksAreObjectsAndNotFollowed) {
   const wire::ObjectId link = service.new_object();
   const std::string target = "../../etc/passwd";
   EXPECT_TRUE(S_ISLNK(service.must(wire::MakeSymlink{root, "link", target, link}).attributes.mode));
-  EXPECT_EQ(target, service.must(wire::ReadLink{link}).target);
+  EXPECT_EQ(target, service.must(wire::ReadLink{link, {}, {}, 0}).target);
   EXPECT_EQ(ELOOP, service.error_of(wire::Open{link, service.new_handle(), O_RDONLY}));
   EXPECT_EQ(ENOTDIR, service.error_of(wire::Lookup{link, "x", service.new_object()}));
   EXPECT_EQ(ELOOP,
             service.error_of(wire::Create{root, "link", 0644, O_RDWR, service.new_object(), service.new_handle()}));
   EXPECT_EQ(EEXIST, service.error_of(
                         wire::Create{root, "link", 0644, O_RDWR | O_EXCL, service.new_object(), service.new_handle()}));
-  EXPECT_EQ(EINVAL, service.error_of(wire::ReadLink{root}));
+  EXPECT_EQ(EINVAL, service.error_of(wire::ReadLink{root, {}, {}, 0}));
   EXPECT_EQ(EEXIST, service.error_of(wire::MakeSymlink{root, "link", "x", service.new_object()}));
   EXPECT_EQ(EINVAL, service.error_of(wire::MakeSymlink{root, "zero", base::Bytes("a\0b", 3), service.new_object()}));
   EXPECT_EQ(ENOENT, service.error_of(wire::MakeSymlink{root, "empty", "", service.new_object()}));
   const std::string longest(4095, 'x');
   const wire::ObjectId far = service.new_object();
   EXPECT_EQ(4095U, service.must(wire::MakeSymlink{root, "far", longest, far}).attributes.size);
-  EXPECT_EQ(longest, service.must(wire::ReadLink{far}).target);
+  EXPECT_EQ(longest, service.must(wire::ReadLink{far, {}, {}, 0}).target);
 }
 
-TEST_F(FilesTest, MakesNodesButNoDevices) {
+TEST_F(FilesTest, MakesNodes) {
   const wire::ObjectId root = service.attach();
   EXPECT_TRUE(
-      S_ISFIFO(service.must(wire::MakeNode{root, "fifo", S_IFIFO | 0600, service.new_object()}).attributes.mode));
+      S_ISFIFO(service.must(wire::MakeNode{root, "fifo", S_IFIFO | 0600, 0, service.new_object()}).attributes.mode));
   EXPECT_TRUE(
-      S_ISSOCK(service.must(wire::MakeNode{root, "sock", S_IFSOCK | 0600, service.new_object()}).attributes.mode));
+      S_ISSOCK(service.must(wire::MakeNode{root, "sock", S_IFSOCK | 0600, 0, service.new_object()}).attributes.mode));
   EXPECT_TRUE(
-      S_ISREG(service.must(wire::MakeNode{root, "file", S_IFREG | 0600, service.new_object()}).attributes.mode));
-  EXPECT_EQ(EPERM, service.error_of(wire::MakeNode{root, "c", S_IFCHR | 0600, service.new_object()}));
-  EXPECT_EQ(EPERM, service.error_of(wire::MakeNode{root, "b", S_IFBLK | 0600, service.new_object()}));
-  EXPECT_EQ(EPERM, service.error_of(wire::MakeNode{root, "d", S_IFDIR | 0600, service.new_object()}));
-  EXPECT_EQ(EINVAL, service.error_of(wire::MakeNode{root, "l", S_IFLNK | 0600, service.new_object()}));
-  EXPECT_EQ(EEXIST, service.error_of(wire::MakeNode{root, "fifo", S_IFIFO | 0600, service.new_object()}));
+      S_ISREG(service.must(wire::MakeNode{root, "file", S_IFREG | 0600, 0, service.new_object()}).attributes.mode));
+  EXPECT_EQ(EPERM, service.error_of(wire::MakeNode{root, "d", S_IFDIR | 0600, 0, service.new_object()}));
+  EXPECT_EQ(EINVAL, service.error_of(wire::MakeNode{root, "l", S_IFLNK | 0600, 0, service.new_object()}));
+  EXPECT_EQ(EEXIST, service.error_of(wire::MakeNode{root, "fifo", S_IFIFO | 0600, 0, service.new_object()}));
   EXPECT_EQ(0600U, tree.stat("fifo").st_mode & 07777);
+}
+
+TEST_F(FilesTest, MakesDeviceNodesThatNobodyOpensThroughIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs CAP_MKNOD";
+  const wire::ObjectId root = service.attach();
+  for (const std::uint32_t type : {S_IFCHR, S_IFBLK}) {
+    const wire::ObjectId node = service.new_object();
+    const std::string name = type == S_IFCHR ? "null" : "disk";
+    EXPECT_EQ(0x12345678U, service.must(wire::MakeNode{root, name, type | 0666, 0x12345678, node}).attributes.rdev);
+    EXPECT_EQ(type, tree.stat(name.c_str()).st_mode & S_IFMT);
+    EXPECT_EQ(0x12345678U, tree.stat(name.c_str()).st_rdev);
+    EXPECT_EQ(ENXIO, service.error_of(wire::Open{node, service.new_handle(), O_RDONLY}));
+    EXPECT_EQ(ENXIO,
+              service.error_of(wire::Create{root, name, 0600, O_RDWR, service.new_object(), service.new_handle()}));
+  }
 }
 
 // None of these may block a worker: there is no writer, no reader, no listener.
@@ -201,11 +214,26 @@ TEST_F(FilesTest, AppendsLandAtTheEndAndTellWhere) {
   const wire::ObjectId log = service.lookup(root, "log");
   const wire::HandleId first = service.open(log, O_WRONLY | O_APPEND);
   const wire::HandleId second = service.open(log, O_WRONLY | O_APPEND);
-  EXPECT_EQ(4U, service.must(wire::Write{first, 0}, "two\n").offset);
-  EXPECT_EQ(8U, service.must(wire::Write{second, 2}, "three\n").offset);
+  EXPECT_EQ(4U, service.must(wire::Write{first, 0, true}, "two\n").offset);
+  EXPECT_EQ(8U, service.must(wire::Write{second, 2, true}, "three\n").offset);
   std::ofstream(tree.path("log"), std::ios::app) << "outside\n";
-  EXPECT_EQ(22U, service.must(wire::Write{first, 0}, "four\n").offset);
+  EXPECT_EQ(22U, service.must(wire::Write{first, 0, true}, "four\n").offset);
   EXPECT_EQ("one\ntwo\nthree\noutside\nfour\n", tree.read("log"));
+}
+
+// F_SETFL sets and clears O_APPEND of an open file, and a mapped page is written through any open file.
+TEST_F(FilesTest, EachWriteSaysWhetherItAppends) {
+  tree.write("log", "0123456789");
+  const wire::ObjectId log = service.lookup(service.attach(), "log");
+  for (const std::uint32_t flags : {O_RDWR, O_RDWR | O_APPEND}) {
+    const wire::HandleId handle = service.open(log, flags);
+    const std::uint64_t end = tree.stat("log").st_size;
+    EXPECT_EQ(end, service.must(wire::Write{handle, 1, true}, "A").offset);
+    EXPECT_EQ(1U, service.must(wire::Write{handle, 1}, "B").offset);
+    EXPECT_EQ(end + 1, service.must(wire::Write{handle, 1, true}, "C").offset);
+    EXPECT_EQ(2U, service.must(wire::Write{handle, 2}, "D").offset);
+  }
+  EXPECT_EQ("0BD3456789ACAC", tree.read("log"));
 }
 
 TEST_F(FilesTest, AppendsAtOnceAreWholeAndApart) {
@@ -213,7 +241,7 @@ TEST_F(FilesTest, AppendsAtOnceAreWholeAndApart) {
   const auto [object, handle] = service.create(root, "log", 0644, O_WRONLY | O_APPEND);
   std::vector<std::shared_ptr<Service::Pending>> calls;
   for (int i = 0; i < 200; ++i)
-    calls.push_back(service.send(wire::Write{handle, 0}, {}, std::to_string(1000 + i) + "\n"));
+    calls.push_back(service.send(wire::Write{handle, 0, true}, {}, std::to_string(1000 + i) + "\n"));
   std::set<std::uint64_t> offsets;
   for (const auto& call : calls) {
     const Result<FileAnswer> answer = service.wait(call);
@@ -329,7 +357,8 @@ TEST_F(FilesTest, MovesAndLinksNames) {
   EXPECT_EQ("B", tree.read("a"));
   service.must(wire::Rename{root, "b", dir, "c", 0});
   EXPECT_EQ("A", tree.read("dir/c"));
-  EXPECT_EQ(EINVAL, service.error_of(wire::Rename{root, "a", root, "x", 4}));  // RENAME_WHITEOUT
+  EXPECT_EQ(EINVAL, service.error_of(wire::Rename{root, "a", root, "x", 8}));
+  EXPECT_EQ(EINVAL, service.error_of(wire::Rename{root, "a", root, "b", RENAME_EXCHANGE | RENAME_NOREPLACE}));
   EXPECT_EQ(EINVAL, service.error_of(wire::Rename{root, "a", root, "..", 0}));
   EXPECT_EQ(EINVAL, service.error_of(wire::Rename{root, ".", root, "x", 0}));
   EXPECT_EQ(ENOENT, service.error_of(wire::Rename{root, "missing", root, "x", 0}));

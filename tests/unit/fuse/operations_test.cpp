@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 #include <ostream>
 
+#include "fuse/ioctl.h"
 #include "mounted.h"
 
 /// Each request of the kernel reaches the file system with its arguments, and is answered exactly once.
@@ -41,6 +43,12 @@ std::string lock_in(std::uint32_t type, std::uint32_t flags) {
   return in(lock);
 }
 
+std::string link_query(const char* link) {
+  StoredLink query{};
+  std::strncpy(query.name, link, sizeof query.name - 1);
+  return in(query);
+}
+
 std::string setattr_in() {
   fuse_setattr_in set{};
   set.valid = FATTR_MODE | FATTR_SIZE | FATTR_MTIME | FATTR_ATIME | FATTR_ATIME_NOW | FATTR_FH;
@@ -70,6 +78,8 @@ const std::vector<Case>& cases() {
        [](const Call& c) { return c.text == "link" && c.text2 == "target"; }},
       {"mknod", FUSE_MKNOD, in(fuse_mknod_in{S_IFIFO | 0640, 0, 022, 0}, name("pipe")), "make_node",
        [](const Call& c) { return c.text == "pipe" && c.number == (S_IFIFO | 0640) && c.caller.umask == 022; }},
+      {"mknod of a device", FUSE_MKNOD, in(fuse_mknod_in{S_IFBLK | 0640, 0x12345678, 022, 0}, name("disk")),
+       "make_node", [](const Call& c) { return c.number == (S_IFBLK | 0640) && c.number2 == 0x12345678; }},
       {"mkdir", FUSE_MKDIR, in(fuse_mkdir_in{0750, 022}, name("d")), "make_directory",
        [](const Call& c) { return c.text == "d" && (c.number & 07777) == 0750 && c.caller.umask == 022; }},
       {"unlink", FUSE_UNLINK, name("a"), "unlink", [](const Call& c) { return c.text == "a"; }},
@@ -88,6 +98,15 @@ const std::vector<Case>& cases() {
        [](const Call& c) { return c.file.value == 77 && c.number == 4096 && c.number2 == 100; }},
       {"write", FUSE_WRITE, in(fuse_write_in{77, 4096, 5, 0, 0, 0, 0}, std::string("\0\1\2\3\4", 5)), "write",
        [](const Call& c) { return c.file.value == 77 && c.number == 4096 && c.text2 == std::string("\0\1\2\3\4", 5); }},
+      {"write with O_APPEND", FUSE_WRITE, in(fuse_write_in{77, 4096, 5, 0, 0, O_WRONLY | O_APPEND, 0}, "abcde"),
+       "write", [](const Call& c) { return c.number2 == 1; }},
+      {"write of a mapped page", FUSE_WRITE,
+       in(fuse_write_in{77, 4096, 5, FUSE_WRITE_CACHE, 0, O_RDWR | O_APPEND, 0}, "abcde"), "write",
+       [](const Call& c) { return c.number == 4096 && c.number2 == 0; }},
+      {"ioctl for a stored link", FUSE_IOCTL,
+       in(fuse_ioctl_in{77, FUSE_IOCTL_DIR, kStoredLink, 0, sizeof(StoredLink), sizeof(StoredLink)},
+          link_query("link")),
+       "read_stored_link", [](const Call& c) { return c.node.value == 3 && c.text == "link"; }},
       {"statfs", FUSE_STATFS, "", "stat_fs", [](const Call& c) { return c.node.value == 3; }},
       {"fsync", FUSE_FSYNC, in(fuse_fsync_in{77, FUSE_FSYNC_FDATASYNC, 0}), "fsync",
        [](const Call& c) { return c.file.value == 77 && c.number == 1; }},

@@ -108,7 +108,7 @@ TEST_F(Mounted, ReleasesAreAnsweredAtOnce) {
 
 TEST_F(Mounted, OperationsThatDoNotExistAreEnosys) {
   mount();
-  const auto request = kernel_.send(FUSE_IOCTL, 3, FakeKernel::bytes(fuse_ioctl_in{}));
+  const auto request = kernel_.send(FUSE_BMAP, 3, FakeKernel::bytes(fuse_bmap_in{}));
   const auto unknown = kernel_.send(3999, 3);
   turn();
   EXPECT_EQ(-ENOSYS, kernel_.reply(request)->error);

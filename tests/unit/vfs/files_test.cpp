@@ -90,7 +90,9 @@ TEST_F(Files, AppendsGoWhereTheSandboxesEndIs) {
   open();
   const FileId file = open_id(find("/f").node, O_WRONLY | O_APPEND);
   remote.tree.at("/f")->data = "one two";
-  EXPECT_EQ(*write(file, 3, "!").result(), 1U);
+  EXPECT_EQ(
+      *finish(start<std::uint64_t>([&](auto done) { return fs->write(file, 3, "!", true, std::move(done)); })).result(),
+      1U);
   EXPECT_EQ(remote.tree.at("/f")->data, "one two!");
 }
 

@@ -32,45 +32,45 @@ TEST_F(InodeTableTest, TheRootIsNeverForgotten) {
 }
 
 TEST_F(InodeTableTest, AKnownIdentityIsTheSameNode) {
-  Node& first = table.adopt(file(10, 5), wire::ObjectId(2));
+  Node& first = table.adopt(file(10, 5), wire::ObjectId(2), kRootNode, "f");
   table.add_lookup(first);
-  Node& second = table.adopt(file(10, 5), wire::ObjectId(3));
+  Node& second = table.adopt(file(10, 5), wire::ObjectId(3), kRootNode, "f");
   EXPECT_EQ(&first, &second);
   EXPECT_EQ(second.object, wire::ObjectId(2));
 }
 
 TEST_F(InodeTableTest, AReusedInodeNumberIsAnotherNode) {
-  Node& first = table.adopt(file(10, 5), wire::ObjectId(2));
+  Node& first = table.adopt(file(10, 5), wire::ObjectId(2), kRootNode, "f");
   table.add_lookup(first);
-  Node& second = table.adopt(file(10, 6), wire::ObjectId(3));
+  Node& second = table.adopt(file(10, 6), wire::ObjectId(3), kRootNode, "f");
   table.add_lookup(second);
   EXPECT_NE(first.id, second.id);
-  EXPECT_EQ(table.known(file(10, 5)), &first);
-  EXPECT_EQ(table.known(file(10, 6)), &second);
+  EXPECT_EQ(table.known(file(10, 5), kRootNode), &first);
+  EXPECT_EQ(table.known(file(10, 6), kRootNode), &second);
 }
 
 TEST_F(InodeTableTest, WithoutBirthTimesTheTypeTellsApart) {
-  Node& first = table.adopt(file(10, 0), wire::ObjectId(2));
+  Node& first = table.adopt(file(10, 0), wire::ObjectId(2), kRootNode, "f");
   table.add_lookup(first);
-  Node& second = table.adopt(file(10, 0, S_IFDIR | 0755), wire::ObjectId(3));
+  Node& second = table.adopt(file(10, 0, S_IFDIR | 0755), wire::ObjectId(3), kRootNode, "f");
   table.add_lookup(second);
   EXPECT_NE(first.id, second.id);
-  EXPECT_EQ(table.known(file(10, 0)), nullptr);
-  EXPECT_EQ(table.known(file(10, 0, S_IFDIR)), &second);
+  EXPECT_EQ(table.known(file(10, 0), kRootNode), nullptr);
+  EXPECT_EQ(table.known(file(10, 0, S_IFDIR), kRootNode), &second);
 }
 
 TEST_F(InodeTableTest, NumbersAreNeverReused) {
-  Node& first = table.adopt(file(10, 5), wire::ObjectId(2));
+  Node& first = table.adopt(file(10, 5), wire::ObjectId(2), kRootNode, "f");
   const NodeId id = first.id;
   table.add_lookup(first);
   table.forget(id, 1);
   EXPECT_EQ(table.find(id), nullptr);
-  Node& again = table.adopt(file(10, 5), wire::ObjectId(3));
+  Node& again = table.adopt(file(10, 5), wire::ObjectId(3), kRootNode, "f");
   EXPECT_GT(again.id, id);
 }
 
 TEST_F(InodeTableTest, ANodeLivesByLookupsAndPins) {
-  Node& node = table.adopt(file(10, 5), wire::ObjectId(2));
+  Node& node = table.adopt(file(10, 5), wire::ObjectId(2), kRootNode, "f");
   const NodeId id = node.id;
   table.add_lookup(node);
   table.add_lookup(node);
@@ -79,44 +79,44 @@ TEST_F(InodeTableTest, ANodeLivesByLookupsAndPins) {
   EXPECT_NE(table.find(id), nullptr);
   table.forget(id, 1);
   EXPECT_NE(table.find(id), nullptr);
-  EXPECT_EQ(table.known(file(10, 5)), &node);
+  EXPECT_EQ(table.known(file(10, 5), kRootNode), &node);
   table.unpin(id);
   EXPECT_EQ(table.find(id), nullptr);
   table.forget(id, 1);  // unknown: ignored
 }
 
 TEST_F(InodeTableTest, ForgettingMoreThanWasCountedIsForgettingAll) {
-  Node& node = table.adopt(file(10, 5), wire::ObjectId(2));
+  Node& node = table.adopt(file(10, 5), wire::ObjectId(2), kRootNode, "f");
   table.add_lookup(node);
   table.forget(node.id, 1000);
   EXPECT_EQ(table.size(), 1U);
 }
 
 TEST_F(InodeTableTest, ACopyUpKeepsTheNode) {
-  Node& node = table.adopt(file(10, 5), wire::ObjectId(2));
+  Node& node = table.adopt(file(10, 5), wire::ObjectId(2), kRootNode, "f");
   table.add_lookup(node);
   EXPECT_TRUE(table.update(node, file(11, 9)));
-  EXPECT_EQ(table.known(file(10, 5)), nullptr);
-  EXPECT_EQ(table.known(file(11, 9)), &node);
+  EXPECT_EQ(table.known(file(10, 5), kRootNode), nullptr);
+  EXPECT_EQ(table.known(file(11, 9), kRootNode), &node);
   EXPECT_EQ(node.shown_inode, 10U);  // what was first shown
 }
 
 TEST_F(InodeTableTest, ACopyUpSeenFirstByALookupLeavesTwoNodes) {
-  Node& old = table.adopt(file(10, 5), wire::ObjectId(2));
+  Node& old = table.adopt(file(10, 5), wire::ObjectId(2), kRootNode, "f");
   table.add_lookup(old);
-  Node& fresh = table.adopt(file(10, 9), wire::ObjectId(3));
+  Node& fresh = table.adopt(file(10, 9), wire::ObjectId(3), kRootNode, "f");
   table.add_lookup(fresh);
   EXPECT_TRUE(table.update(old, file(10, 9)));
-  EXPECT_EQ(table.known(file(10, 9)), &fresh);
+  EXPECT_EQ(table.known(file(10, 9), kRootNode), &fresh);
   table.forget(old.id, 1);
-  EXPECT_EQ(table.known(file(10, 9)), &fresh);
+  EXPECT_EQ(table.known(file(10, 9), kRootNode), &fresh);
 }
 
 TEST_F(InodeTableTest, AnotherTypeIsAnotherObject) {
-  Node& node = table.adopt(file(10, 0), wire::ObjectId(2));
+  Node& node = table.adopt(file(10, 0), wire::ObjectId(2), kRootNode, "f");
   table.add_lookup(node);
   EXPECT_FALSE(table.update(node, file(10, 0, S_IFDIR)));
-  EXPECT_EQ(table.known(file(10, 0)), nullptr);
+  EXPECT_EQ(table.known(file(10, 0), kRootNode), nullptr);
 }
 
 TEST_F(InodeTableTest, DevicesAreToldApartInInodeNumbers) {

@@ -157,7 +157,7 @@ class Mount : public testing::Test {
     return finish(start_read(file, offset, size));
   }
   Pending<std::uint64_t> start_write(FileId file, std::uint64_t offset, Bytes data) {
-    return start<std::uint64_t>([&](auto done) { return fs->write(file, offset, data, std::move(done)); });
+    return start<std::uint64_t>([&](auto done) { return fs->write(file, offset, data, false, std::move(done)); });
   }
   Pending<std::uint64_t> write(FileId file, std::uint64_t offset, Bytes data) {
     return finish(start_write(file, offset, std::move(data)));

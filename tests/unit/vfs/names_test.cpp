@@ -7,8 +7,9 @@ namespace {
 
 class Names : public Mount {
  protected:
-  Pending<Entry> make_node(NodeId parent, Bytes name, std::uint32_t mode) {
-    return finish(start<Entry>([&](auto done) { return fs->make_node(caller, parent, name, mode, std::move(done)); }));
+  Pending<Entry> make_node(NodeId parent, Bytes name, std::uint32_t mode, std::uint64_t device = 0) {
+    return finish(
+        start<Entry>([&](auto done) { return fs->make_node(caller, parent, name, mode, device, std::move(done)); }));
   }
   Pending<Entry> symlink(NodeId parent, Bytes name, Bytes target) {
     return finish(
@@ -223,11 +224,16 @@ TEST_F(Names, EachKindIsMade) {
   EXPECT_EQ(make_node(directory, "fifo", S_IFIFO | 0600).os_errno(), 0);
   EXPECT_EQ(make_node(directory, "socket", S_IFSOCK | 0600).os_errno(), 0);
   EXPECT_EQ(make_node(directory, "plain", 0640).os_errno(), 0);
-  EXPECT_EQ(make_node(directory, "null", S_IFCHR | 0600).os_errno(), EPERM);
-  EXPECT_EQ(make_node(directory, "disk", S_IFBLK | 0600).os_errno(), EPERM);
+  EXPECT_EQ(make_node(directory, "null", S_IFCHR | 0600, 0x103).os_errno(), 0);
+  EXPECT_EQ(make_node(directory, "disk", S_IFBLK | 0600, 0x800).os_errno(), 0);
+  EXPECT_EQ(make_node(directory, "plain2", 0640, 0x800).os_errno(), 0);
   EXPECT_EQ(symlink(directory, "link", "../a b").os_errno(), 0);
   EXPECT_TRUE(S_ISFIFO(remote.tree.at("/d/fifo")->attributes.mode));
   EXPECT_EQ(remote.tree.at("/d/plain")->attributes.mode, static_cast<std::uint32_t>(S_IFREG | 0640));
+  EXPECT_TRUE(S_ISCHR(remote.tree.at("/d/null")->attributes.mode));
+  EXPECT_EQ(remote.tree.at("/d/null")->attributes.rdev, 0x103U);
+  EXPECT_EQ(remote.tree.at("/d/disk")->attributes.rdev, 0x800U);
+  EXPECT_EQ(remote.tree.at("/d/plain2")->attributes.rdev, 0U);
   auto target =
       finish(start<Bytes>([&](auto done) { return fs->read_link(caller, find("/d/link").node, std::move(done)); }));
   EXPECT_EQ(*target.result(), "../a b");
@@ -264,7 +270,7 @@ TEST_F(Names, RemovingAndRenaming) {
   EXPECT_EQ(remote.tree.at("/g")->data, "f");
   EXPECT_EQ(remote.tree.at("/d/f")->data, "g");
   EXPECT_EQ(rename(kRootNode, "g", directory, "f", 3).os_errno(), EINVAL);
-  EXPECT_EQ(rename(kRootNode, "g", directory, "f", 4).os_errno(), EINVAL);
+  EXPECT_EQ(rename(kRootNode, "g", directory, "f", 8).os_errno(), EINVAL);
   EXPECT_EQ(rename(kRootNode, "g", directory, "f").os_errno(), 0);
   EXPECT_EQ(remote.tree.at("/d/f")->data, "f");
   EXPECT_EQ(unlink(directory, "f").os_errno(), 0);
