@@ -74,6 +74,29 @@ class Tools(Case):
         run(*GIT, "-C", clone, "rebase", "-q", "main")
         self.assertEqual(run(*GIT, "-C", clone, "status", "--porcelain").stdout, "")
 
+    def test_git_and_links_that_lead_out(self):
+        source = self.make_repository()
+        for name, target in (("absolute", "/etc/passwd"), ("climbing", "../../../etc/passwd"), ("d1/root", "/"),
+                             ("d2/behind", "../d3/../d4")):
+            os.symlink(target, source / name)
+        run(*GIT, "-C", source, "add", "-A")
+        run(*GIT, "-C", source, "commit", "-qm", "links")
+        agent = self.agent()
+        raw, safe = self.mount(agent, "raw", options="symlinks=raw"), self.mount(agent, "safe")
+        for mount in (raw, safe):
+            run(*GIT, "clone", "-q", source, mount / mount.name)
+            self.assertEqual(os.readlink(agent.root / mount.name / "absolute"), "/etc/passwd")
+            self.assertEqual(os.readlink(agent.root / mount.name / "climbing"), "../../../etc/passwd")
+            self.assertEqual(run(*GIT, "-C", agent.root / mount.name, "status", "--porcelain").stdout, "")
+        clone = raw / "raw"
+        self.assertEqual(run(*GIT, "-C", clone, "status", "--porcelain").stdout, "")
+        run(*GIT, "-C", clone, "worktree", "add", "-q", "../tree", "HEAD")
+        self.assertEqual(run(*GIT, "-C", raw / "tree", "status", "--porcelain").stdout, "")
+        run(*GIT, "-C", clone, "mv", "absolute", "d1/moved")
+        run(*GIT, "-C", clone, "commit", "-qm", "moved")
+        self.assertEqual(os.readlink(agent.root / "raw/d1/moved"), "/etc/passwd")
+        self.assertEqual(run(*GIT, "-C", clone, "fsck", "--full", "--strict").stdout, "")
+
     def test_git_from_both_sides(self):
         """Commits of either side are the other's at once; index.lock excludes both."""
         root, mount = self.mounted()

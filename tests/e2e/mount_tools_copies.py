@@ -149,6 +149,42 @@ class Copies(Case):
         self.is_sparse(back / "sparse")
         run("tar", "-C", mount / "out", "--compare", "-f", self.work / "there.tar")
 
+    def test_links_that_lead_out(self):
+        """With symlinks=raw all links are what they are, on both ways and for every tool."""
+        source = self.make_source(outside=True)
+        root, mount = self.mounted(options="symlinks=raw")
+        self.both_ways_by_rsync(source, root, mount)
+        run("sh", "-c", f"tar -C {mount}/copy -c . | tar -C {self.folder('untarred')} -xp")
+        self.assertEqual(self.links(self.folder("untarred")), self.links(source))
+
+    def links(self, folder):
+        found = {}
+        for where, folders, files in os.walk(folder):
+            for name in folders + files:
+                path = os.path.join(where, name)
+                if os.path.islink(path):
+                    found[os.path.relpath(path, folder)] = os.readlink(path)
+        return found
+
+    def test_links_are_stored_as_made_and_shown_as_safe(self):
+        source = self.make_source(outside=True)
+        root, mount = self.mounted()
+        for way, copy in (("rsync", ("rsync", "-aHAXS", f"{source}/")), ("cp", ("cp", "-a", f"{source}/."))):
+            run(*copy, mount / way)
+            self.same(source, root / way)
+            shown = self.links(mount / way)
+            self.assertEqual(shown.keys(), self.links(source).keys())
+            for name, target in shown.items():
+                self.assertFalse(os.path.isabs(target), name)
+                place = os.path.normpath(os.path.join(way, os.path.dirname(name), target))
+                self.assertFalse(place.startswith(".."), f"{name} -> {target}")
+                # Nothing of this machine, by whatever way.
+                self.assertTrue(os.path.realpath(mount / way / name).startswith(str(mount)), name)
+            for name in ("to-file", "to-directory", "d1/up", "dangling"):
+                self.assertEqual(shown[name], os.readlink(source / name))
+            self.assertFalse(os.path.exists(mount / way / "absolute"))
+            run("tar", "-C", mount, "-cf", "/dev/null", way)
+
     def test_cp(self):
         source = self.make_source()
         root, mount = self.mounted()

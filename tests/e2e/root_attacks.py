@@ -187,6 +187,45 @@ class Races(Case):
         self.race(self.root / "d", self.root / "climbing", 3 * [lambda i: self.work_below(str(mount / "d"), i)])
         self.assertGreater(self.done["read"], 0, dict(self.done))
 
+    def test_an_outside_that_this_machine_has_too(self):
+        """A link is followed by this machine's kernel: it is shown to it as leading nowhere outside of the mount."""
+        mount = self.mount(self.agent(self.root))
+        self.make_directory(self.root / "d")
+        for name, target in (("absolute", self.outside), ("climbing", "../outside")):
+            os.symlink(target, self.root / name)
+            with self.subTest(name):
+                self.race(self.root / "d", self.root / name, 3 * [lambda i: self.work_below(str(mount / "d"), i)])
+        for what in ("read", "read ENOENT"):
+            self.assertGreater(self.done[what], 0, f"{what}: {dict(self.done)}")
+
+    def test_a_link_whose_way_moves(self):
+        """`l` -> `d/../x` with `d` now a directory of the same depth, now a link to its own parent or far up."""
+        mount = self.mount(self.agent(self.root))
+        (self.root / "a/b/d").mkdir(parents=True)
+        (self.root / "a/b/secret").write_text(INSIDE)
+        os.symlink("../" * 8 + "." + str(self.outside), self.root / "a/b/up")
+        os.symlink("d/../secret", self.root / "a/b/l")
+        os.symlink("d/../../../../outside/secret", self.root / "a/b/far")
+        os.symlink("d/below/../secret", self.root / "a/b/deep")
+
+        def client(_number):
+            for name in ("l", "far", "deep"):
+                path = mount / "a/b" / name
+                self.attempt("readlink", os.readlink, path)
+                self.attempt("stat", os.stat, path)
+                try:
+                    content = path.read_text()
+                except OSError as error:
+                    self.done[f"{name} {errno.errorcode[error.errno]}"] += 1
+                else:
+                    self.done[name] += 1
+                    if content != INSIDE:
+                        self.wrong.append(f"{name}: {content!r}")
+
+        self.race(self.root / "a/b/d", self.root / "a/b/up", 3 * [client])
+        self.assertGreater(self.done["l"], 0, dict(self.done))
+        self.assertEqual(self.done["far"], 0, dict(self.done))
+
     def test_open_directories(self):
         """By a descriptor of the directory: only the agent's own steps are left to race with."""
         agent = self.outside_agent()

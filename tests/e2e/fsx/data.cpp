@@ -119,10 +119,6 @@ bool Tester::mapped_write() {
   Handle* handle = any_handle(O_RDWR);
   if (handle == nullptr || handle->file->data.empty()) return false;
   File& file = *handle->file;
-  // The kernel writes pages through any writable handle of the file, and all that comes through one that is open to
-  // append is appended as yet.
-  for (const Handle& other : handles_)
-    if (other.file == handle->file && (other.flags & O_APPEND) != 0) return false;
   const Range range = any_range(file.data.size());
   const std::uint64_t how = random_.below(8);
   say("mapped write %s: %llu at %llu%s", describe(*handle).c_str(), Number(range.length), Number(range.begin),
