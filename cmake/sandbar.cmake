@@ -48,7 +48,7 @@ function(sandbar_tool program)
   install(TARGETS ${program} DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-add_custom_target(unit_tests COMMENT "All unit tests; the sanitizer builds of tools/check build nothing else")
+add_custom_target(unit_tests COMMENT "All unit tests, without the programs")
 
 # sandbar_unit_test(NAME SOURCES... [LINK targets...]): one GoogleTest program, unit_NAME, its cases as ctest's.
 function(sandbar_unit_test name)
