@@ -132,14 +132,22 @@ void SessionLocks::on_held_by_another(LockCallId id, Call& call, OwnerLocks& own
     owner.held.clear();
     wake(call.key.object);
   }
-  if (!call.request.wait) return end(id, os_error(EAGAIN, "lock"));
-  if (call.key.kind == wire::LockKind::posix && std::exchange(call.checked, grants_) != grants_) {
+  // What was given back before this request came is free, although another worker may not be there yet.
+  if (!call.request.wait && !call.again && !gives_back_before(id, call.key)) return end(id, os_error(EAGAIN, "lock"));
+  if (call.request.wait && call.key.kind == wire::LockKind::posix && std::exchange(call.checked, grants_) != grants_) {
     waiting_[call.key.owner].insert(id);
     if (would_deadlock(call)) return end(id, os_error(EDEADLK, "lock"));
   }
   if (call.again) return attempt(id);
   call.timer = loop_.schedule(call.pause, [this, id] { attempt(id); });
   call.pause = std::min(call.pause * 2, kLongestPause);
+}
+
+bool SessionLocks::gives_back_before(LockCallId id, const Key& key) const {
+  return std::any_of(calls_.begin(), calls_.lower_bound(id), [&key](const auto& earlier) {
+    const Call& call = earlier.second;
+    return call.key.object == key.object && call.request.type == wire::LockType::unlock;
+  });
 }
 
 /// A lock that nobody waits for any more. Until what was there before is back, the owner's next request waits.

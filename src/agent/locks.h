@@ -76,6 +76,8 @@ class SessionLocks : public std::enable_shared_from_this<SessionLocks> {
   void on_tried(LockCallId id, int error);
   void on_granted(LockCallId id, const Call& call, OwnerLocks& owner);
   void on_held_by_another(LockCallId id, Call& call, OwnerLocks& owner);
+  /// Whether an unlock that came before `id` is not done yet.
+  [[nodiscard]] bool gives_back_before(LockCallId id, const Key& key) const;
   void restore(LockCallId id, const Call& call, const OwnerPtr& owner);
   void on_restored(LockCallId id, const std::vector<LockRanges::Part>& lost);
   /// The owner's worker is done.

@@ -120,6 +120,21 @@ class FilesLockTest : public FilesTest {
   std::string path;
 };
 
+// close(2) of a locked file and then a lock by another: on a local disk it is free. Here the two can be on two workers.
+TEST_F(FilesLockTest, WhatWasGivenBackBeforeIsFree) {
+  for (const LockKind kind : {LockKind::posix, LockKind::flock}) {
+    std::vector<std::shared_ptr<Service::Pending>> calls;
+    ASSERT_EQ(0, service.error_of(request(handle, 1, LockType::write, 0, 0, false, kind)));
+    for (std::uint64_t owner = 1; owner < 400; ++owner) {
+      calls.push_back(service.send(request(handle, owner, LockType::unlock, 0, 0, false, kind)));
+      calls.push_back(service.send(request(handle, owner + 1, LockType::write, 0, 0, false, kind)));
+      EXPECT_TRUE(service.wait(calls.back())) << owner;
+    }
+    for (const auto& call : calls) EXPECT_TRUE(service.wait(call));
+    EXPECT_EQ(EAGAIN, service.error_of(request(handle, 1, LockType::write, 0, 0, false, kind)));
+  }
+}
+
 TEST_F(FilesLockTest, OwnersExcludeEachOther) {
   EXPECT_EQ(0, lock(1, LockType::write, 0, 10));
   EXPECT_EQ(0, lock(1, LockType::write, 5, 10)) << "an owner is not in its own way";
