@@ -5,9 +5,11 @@ The programs come from $SANDBAR_BIN. $SANDBAR_SOAK=1 asks for the long counts. A
 tests never skip it.
 """
 
+import fcntl
 import json
 import os
 import pathlib
+import pwd
 import shutil
 import signal
 import subprocess
@@ -39,6 +41,16 @@ def run(*command, check=True, timeout=DEADLINE, **options):
     if check and done.returncode != 0:
         raise AssertionError(f"{command} ended with {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
     return done
+
+
+def ensure_account(uid):
+    """fusermount3 mounts for nobody whose name it cannot find; a fresh machine has no ordinary user."""
+    with open("/etc/passwd", encoding="utf-8") as accounts:
+        fcntl.flock(accounts, fcntl.LOCK_EX)  # tests run side by side
+        try:
+            pwd.getpwuid(uid)
+        except KeyError:
+            run("useradd", "--no-create-home", "--no-user-group", "--uid", uid, f"sandbar-test-{uid}")
 
 
 def is_mounted(path):
@@ -103,6 +115,8 @@ class Case(unittest.TestCase):
     def setUp(self):
         if not os.path.exists("/dev/fuse"):
             self.fail("/dev/fuse is missing: these tests mount for real")
+        if os.geteuid() == 0:
+            ensure_account(1000)
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="sandbar-e2e-"))
         self.work.chmod(0o755)
         self.made = set()
