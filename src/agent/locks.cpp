@@ -12,7 +12,7 @@ namespace sandbar::agent {
 namespace {
 
 bool in_range(std::uint64_t start, std::uint64_t length) {
-  return start <= LLONG_MAX && length <= LLONG_MAX && start + length <= kLockEnd;
+  return start <= LLONG_MAX && length <= LLONG_MAX && start + length <= base::kLockEnd;
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ void SessionLocks::try_next(const Key& key) {
 }
 
 void SessionLocks::on_granted(LockCallId id, const Call& call, OwnerLocks& owner) {
-  const LockSpan span(call.request);
+  const base::LockSpan span = span_of(call.request);
   const wire::LockType type = call.request.type;
   const Object* object = call.key.object;
   if (type == wire::LockType::unlock) {
@@ -152,7 +152,7 @@ bool SessionLocks::gives_back_before(LockCallId id, const Key& key) const {
 
 /// A lock that nobody waits for any more. Until what was there before is back, the owner's next request waits.
 void SessionLocks::restore(LockCallId id, const Call& call, const OwnerPtr& owner) {
-  const LockSpan span(call.request);
+  const base::LockSpan span = span_of(call.request);
   pool_.submit([weak = weak_from_this(), &loop = loop_, owner = OwnerPtr(owner), request = call.request,
                 before = owner->held.parts(span.start, span.end), id]() mutable {
     std::vector<LockRanges::Part> lost = owner->restore(request, before);
@@ -253,7 +253,7 @@ struct SessionLocks::Search {
 
 /// The owners that hold something of what `call` wants.
 void SessionLocks::add_holders(const Call& call, Search& search) const {
-  const LockSpan span(call.request);
+  const base::LockSpan span = span_of(call.request);
   const auto excludes = [&](wire::LockType held) {
     return held == wire::LockType::write || call.request.type == wire::LockType::write;
   };

@@ -19,8 +19,8 @@ struct ::flock make_flock(wire::LockType type, std::uint64_t start, std::uint64_
   return lock;
 }
 
-int set_range(int fd, wire::LockType type, std::uint64_t start, std::uint64_t end) {
-  struct ::flock lock = make_flock(type, start, end == kLockEnd ? 0 : end - start);
+int set_range(int fd, wire::LockType type, base::LockSpan span) {
+  struct ::flock lock = make_flock(type, span.start, span.length());
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
 }
 
@@ -44,15 +44,11 @@ int open_descriptor(const OpenFile& file, bool for_writing, base::UniqueFd& into
 
 }  // namespace
 
-LockSpan::LockSpan(const wire::Lock& request) {
-  if (request.kind == wire::LockKind::flock) return;
-  start = request.start;
-  if (request.length != 0) end = request.start + request.length;
+base::LockSpan span_of(const wire::Lock& request) {
+  return request.kind == wire::LockKind::flock ? base::LockSpan() : base::LockSpan::of(request.start, request.length);
 }
 
-int OwnerLocks::set(wire::LockType type, std::uint64_t start, std::uint64_t end) const {
-  return set_range(fd_.get(), type, start, end);
-}
+int OwnerLocks::set(wire::LockType type, base::LockSpan span) const { return set_range(fd_.get(), type, span); }
 
 /// The read locks of a descriptor that can only read move to one that can write: taken there first (read locks do not
 /// exclude each other), so that nothing comes in between.
@@ -61,7 +57,7 @@ int OwnerLocks::become_writable(const OpenFile& file) {
   std::uint32_t access = 0;
   if (const int error = open_descriptor(file, true, writable, access); error != 0) return error;
   for (const LockRanges::Range& range : held.all())
-    if (set_range(writable.get(), wire::LockType::read, range.start, range.end) != 0) return ENOLCK;
+    if (set_range(writable.get(), wire::LockType::read, {range.start, range.end}) != 0) return ENOLCK;
   fd_ = std::move(writable);
   access_ = access;
   return 0;
@@ -71,7 +67,7 @@ int OwnerLocks::become_writable(const OpenFile& file) {
 bool OwnerLocks::has_room_for(const wire::Lock& request) const {
   if (held.size() < kMaxRanges) return true;
   if (request.type != wire::LockType::unlock) return false;
-  const LockSpan span(request);
+  const base::LockSpan span = span_of(request);
   const auto cut = held.find(span.start, span.end, [](wire::LockType) { return true; });
   return !cut || cut->start >= span.start || cut->end <= span.end;
 }
@@ -94,8 +90,7 @@ int OwnerLocks::attempt(Root& root, const OpenFile& file, const wire::Lock& requ
   if (request.type != wire::LockType::unlock)
     if (const int error = prepare(root, file, request); error != 0) return error;
   if (request.kind == wire::LockKind::flock) return set_flock(fd_.get(), request.type);
-  const LockSpan span(request);
-  const int error = set(request.type, span.start, span.end);
+  const int error = set(request.type, span_of(request));
   return error == EACCES ? EAGAIN : error;  // fcntl(2) allows both
 }
 
@@ -110,7 +105,7 @@ std::vector<LockRanges::Part> OwnerLocks::restore(const wire::Lock& granted,
   }
   for (const LockRanges::Part& part : before) {
     if (part.value == granted.type) continue;
-    if (set(part.value.value_or(wire::LockType::unlock), part.start, part.end) != 0)
+    if (set(part.value.value_or(wire::LockType::unlock), {part.start, part.end}) != 0)
       lost.push_back({part.start, part.end, granted.type});
   }
   return lost;

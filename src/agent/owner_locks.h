@@ -9,6 +9,7 @@
 
 #include "agent/handles.h"
 #include "agent/root.h"
+#include "base/lock_span.h"
 #include "base/range_map.h"
 #include "base/strong_id.h"
 #include "base/unique_fd.h"
@@ -22,15 +23,8 @@ using LockCallId = base::StrongId<LockCallTag>;
 /// Which bytes are locked for reading and for writing (never `unlock`).
 using LockRanges = base::RangeMap<wire::LockType>;
 
-/// Behind the last byte that a file can have: where a lock ends that reaches "to the end".
-constexpr std::uint64_t kLockEnd = std::uint64_t{1} << 63U;
-
-/// [start, end) of a request; an flock covers the whole file. In range: SessionLocks has checked it.
-struct LockSpan {
-  explicit LockSpan(const wire::Lock& request);
-  std::uint64_t start = 0;
-  std::uint64_t end = kLockEnd;
-};
+/// What a request is about; an flock covers the whole file. In range: SessionLocks has checked it.
+base::LockSpan span_of(const wire::Lock& request);
 
 /// What one owner holds in one object by one kind of lock: a descriptor of its own with open file description locks
 /// (fcntl(2), F_OFD_SETLK) or an flock(2). The descriptor is closed with it, which gives all back: on a worker, since
@@ -71,7 +65,7 @@ class OwnerLocks {
   int prepare(Root& root, const OpenFile& file, const wire::Lock& request);
   [[nodiscard]] bool has_room_for(const wire::Lock& request) const;
   int become_writable(const OpenFile& file);
-  [[nodiscard]] int set(wire::LockType type, std::uint64_t start, std::uint64_t end) const;
+  [[nodiscard]] int set(wire::LockType type, base::LockSpan span) const;
 
   std::mutex mutex_;  ///< guards the rest; system calls under it do not wait for other lock owners
   base::UniqueFd fd_;

@@ -7,10 +7,6 @@
 
 namespace sandbar::vfs {
 
-LockSpan LockSpan::of(std::uint64_t start, std::uint64_t length) {
-  return {start, length == 0 || length > kLockEnd || start > kLockEnd - length ? kLockEnd : start + length};
-}
-
 LockTable::Record* LockTable::find(const Key& key, FileId file) {
   for (Record& record : records_)
     if (record.key == key && record.file == file) return &record;

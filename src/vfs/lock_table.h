@@ -4,24 +4,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/lock_span.h"
 #include "base/range_map.h"
 #include "base/strong_id.h"
 #include "vfs/types.h"
 
 namespace sandbar::vfs {
 
-/// Behind the last byte that a file can have: where a lock ends that reaches "to the end".
-constexpr std::uint64_t kLockEnd = std::uint64_t{1} << 63U;
-
-/// [start, end).
-struct LockSpan {
-  /// `length` 0: to the end.
-  static LockSpan of(std::uint64_t start, std::uint64_t length);
-  [[nodiscard]] std::uint64_t length() const { return end == kLockEnd ? 0 : end - start; }
-
-  std::uint64_t start = 0;
-  std::uint64_t end = kLockEnd;
-};
+using base::kLockEnd;
+using base::LockSpan;
 
 /// Who may hold locks on which files, so that closing a file without locks costs no round trip; it errs on the side of
 /// "may hold". And what exactly each holds as far as the answers tell, for giving back a lock that was granted to
