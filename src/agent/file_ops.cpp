@@ -120,8 +120,7 @@ Result<OpenFilePtr> open_for_io(const FileJob& job, const ObjectPtr& object, int
   if (!fd) return os_error(errno, "open");
   file->fd = std::make_shared<const base::UniqueFd>(std::move(fd));
   file->object = object;
-  file->flags = flags & O_ACCMODE;
-  file->appends = (flags & O_APPEND) != 0;
+  file->set_mode(flags);
   job.root.objects().opened(object, file->fd);
   return file;
 }

@@ -48,8 +48,7 @@ Result<OpenFilePtr> create_new(const FileJob& job, int directory, const wire::Cr
   auto file = std::make_shared<OpenFile>();
   file->object = job.root.objects().bind(*stat, nullptr, job.targets.object, request.name);
   file->token = std::move(token).value();
-  file->flags = request.flags & O_ACCMODE;
-  file->appends = (request.flags & O_APPEND) != 0;
+  file->set_mode(request.flags);
   file->fd = std::move(fd);
   job.root.objects().opened(file->object, file->fd);
   return file;

@@ -30,6 +30,10 @@ struct OpenFile {
 
   static constexpr std::uint64_t kUnknownPosition = ~std::uint64_t{0};
 
+  void set_mode(std::uint32_t open_flags) {
+    flags = open_flags & O_ACCMODE;
+    appends = (open_flags & O_APPEND) != 0;
+  }
   [[nodiscard]] bool readable() const { return (flags & O_ACCMODE) != O_WRONLY; }
   [[nodiscard]] bool writable() const { return (flags & O_ACCMODE) != O_RDONLY; }
   /// Before what is to happen at an offset: O_APPEND would send it to the end. The errno of fcntl(2), or 0.

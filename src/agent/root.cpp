@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -51,10 +52,18 @@ std::size_t descriptor_limit() {
 /// The kernel's own name for what a descriptor refers to (d_path), as /proc shows it; empty when it is longer than
 /// PATH_MAX.
 std::string kernel_path(int fd) {
-  std::string path(PATH_MAX, '\0');
+  std::array<char, PATH_MAX> path;  // not cleared: this runs for each request that names a directory
   const ssize_t length = ::readlink(ProcPath(fd).c_str(), path.data(), path.size());
-  path.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
-  return path;
+  return {path.data(), length < 0 ? 0 : static_cast<std::size_t>(length)};
+}
+
+/// What of `path` is below `top`; both are the kernel's.
+std::optional<std::string> below(const std::string& top, const std::string& path) {
+  if (top.empty() || path.empty() || path.front() != '/') return std::nullopt;
+  if (path == top) return std::string();
+  const std::string prefix = top == "/" ? top : top + '/';
+  if (!path.starts_with(prefix)) return std::nullopt;
+  return path.substr(prefix.size());
 }
 
 /// For what d_path cannot tell: up through "..", which no rename can make skip a level, until the root or the top.
@@ -121,19 +130,13 @@ Result<base::UniqueFd> Root::open_canonical(const std::string& path) const {
 }
 
 std::optional<std::string> Root::path_of(int directory) const {
-  const std::string top = kernel_path(fd_.get());
-  const std::string path = kernel_path(directory);
-  if (top.empty() || path.empty() || path.front() != '/') return std::nullopt;
-  if (path == top) return std::string();
-  const std::string prefix = top == "/" ? top : top + '/';
-  if (!path.starts_with(prefix)) return std::nullopt;
-  return path.substr(prefix.size());
+  return below(kernel_path(fd_.get()), kernel_path(directory));
 }
 
 bool Root::holds(int directory) const {
   if (path_ == "/") return true;  // nothing is outside
-  if (path_of(directory)) return true;
-  if (!kernel_path(directory).empty()) return false;
+  if (const std::string path = kernel_path(directory); !path.empty())
+    return below(kernel_path(fd_.get()), path).has_value();
   const ActAs agent(identities_, std::nullopt);
   return is_above(fd_.get(), directory);
 }

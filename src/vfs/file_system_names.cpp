@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "base/thread_check.h"
 #include "vfs/remote_file_system.h"
@@ -13,10 +14,7 @@ namespace sandbar::vfs {
 namespace {
 
 constexpr std::uint32_t kPermissions = 07777;
-// linux/fs.h
-constexpr std::uint32_t kRenameNoReplace = 1;
-constexpr std::uint32_t kRenameExchange = 2;
-constexpr std::uint32_t kRenameWhiteout = 4;
+constexpr std::uint32_t kRenameFlags = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
 
 constexpr auto kNothing = [](auto&&) { return Result<void>{}; };
 
@@ -228,8 +226,8 @@ OperationId RemoteFileSystem::rename(const Caller& caller, NodeId parent, base::
   const Node* from = check_parent(parent, name, true, error);
   const Node* to = error == 0 ? check_parent(new_parent, new_name, true, error) : nullptr;
   // What does not go together the sandbox's kernel says.
-  if (error == 0 && (flags & ~(kRenameNoReplace | kRenameExchange | kRenameWhiteout)) != 0) error = EINVAL;
-  const bool exchange = (flags & kRenameExchange) != 0;
+  if (error == 0 && (flags & ~kRenameFlags) != 0) error = EINVAL;
+  const bool exchange = (flags & RENAME_EXCHANGE) != 0;
   if (error != 0) return refuse(std::move(done), error, "rename");
   const wire::Rename request{from->object, std::move(name), to->object, std::move(new_name), flags};
   return ask_once(std::move(done), {.nodes = {parent, new_parent}, .files = {}}, context(caller), request, {},

@@ -304,13 +304,17 @@ class Users(Case):
 
     as_ann = ("setpriv", f"--reuid={ANN}", f"--regid={ANN}", "--clear-groups", "--inh-caps=-all")
 
-    def user_mount(self, agent, *options):
-        mount = self.folder("anns-mount")
-        os.chown(mount, ANN, ANN)
+    def anns_token(self, agent):
         token = self.work / "anns-token"
         token.write_text(agent.token_file.read_text())
         os.chown(token, ANN, ANN)
         token.chmod(0o600)
+        return token
+
+    def user_mount(self, agent, *options):
+        mount = self.folder("anns-mount")
+        os.chown(mount, ANN, ANN)
+        token = self.anns_token(agent)
         run(*self.as_ann, MOUNT, agent.url, mount, "-o", ",".join((f"token_file={token}", *options)))
         self.addCleanup(self.unmount, mount)
         return mount
@@ -371,10 +375,7 @@ class Users(Case):
         agent = self.served_scene(listen="127.0.0.1:0")
         point = self.folder("point")
         os.chown(point, ANN, ANN)
-        token = self.work / "anns-token"
-        token.write_text(agent.token_file.read_text())
-        os.chown(token, ANN, ANN)
-        token.chmod(0o600)
+        token = self.anns_token(agent)
         os.chmod("/dev/fuse", 0o666)
         command = [*self.as_ann, MOUNT, agent.url, str(point), "-o", f"allow_other,token_file={token}"]
         conf = self.work / "fuse.conf"
