@@ -14,6 +14,11 @@ class Liveness {
   Liveness(base::Duration interval, base::Duration dead_after, base::TimePoint now)
       : interval_(interval), dead_after_(dead_after), last_tick_(now), last_heard_(now) {}
 
+  /// A new connection: what was measured stays.
+  void restart(base::TimePoint now) {
+    last_tick_ = last_heard_ = now;
+    ping_sent_.reset();
+  }
   /// Anything arrived.
   void heard(base::TimePoint now) { last_heard_ = now; }
   /// The pong of ping `value`.

@@ -14,6 +14,7 @@ void Scheduler::push_control(OutFrame frame) { control_.push_back(std::move(fram
 
 void Scheduler::push_message(OutFrame message) {
   const std::size_t size = message.head.size() + message.body.size();
+  bytes_ += size;
   if (message.type == FrameType::response) response_bytes_ += size;
   (size <= kSmall ? small_ : bulk_).push_back(Item{Message{std::move(message)}, 0});
 }
@@ -43,6 +44,7 @@ void Scheduler::queue_stream(std::uint64_t channel, Stream& stream) {
 void Scheduler::push_data(std::uint64_t channel, base::Bytes data) {
   if (data.empty()) return;
   Stream& stream = streams_[channel];
+  bytes_ += data.size();
   stream.bytes += data.size();
   stream.chunks.push_back(std::move(data));
   queue_stream(channel, stream);
@@ -54,7 +56,10 @@ void Scheduler::push_end(std::uint64_t channel) {
   queue_stream(channel, stream);
 }
 
-void Scheduler::drop_channel(std::uint64_t channel) { streams_.erase(channel); }
+void Scheduler::drop_channel(std::uint64_t channel) {
+  bytes_ -= waiting(channel);
+  streams_.erase(channel);
+}
 
 std::size_t Scheduler::waiting(std::uint64_t channel) const {
   const auto it = streams_.find(channel);
@@ -63,14 +68,14 @@ std::size_t Scheduler::waiting(std::uint64_t channel) const {
 
 bool Scheduler::empty() const { return control_.empty() && small_.empty() && bulk_.empty(); }
 
-std::optional<OutFrame> Scheduler::next(std::size_t fragment) {
+std::optional<OutFrame> Scheduler::next(std::size_t fragment, bool bulk) {
   if (!control_.empty()) {
     OutFrame frame = std::move(control_.front());
     control_.pop_front();
     return frame;
   }
-  while (!small_.empty() || !bulk_.empty()) {
-    const bool bulk_turn = small_.empty() || (!bulk_.empty() && small_run_ >= kSmallRun);
+  while (!small_.empty() || (bulk && !bulk_.empty())) {
+    const bool bulk_turn = bulk && (small_.empty() || (!bulk_.empty() && small_run_ >= kSmallRun));
     std::optional<OutFrame> frame = take(bulk_turn ? bulk_ : small_, fragment);
     if (!frame) continue;  // a channel that was dropped
     small_run_ = bulk_turn ? 0 : small_run_ + frame->head.size() + frame->body.size();
@@ -104,6 +109,7 @@ OutFrame Scheduler::take_message(Message& message, std::size_t fragment) {
     message.sent += count;
     if (count < left) frame.flags |= wire::kMore;
   }
+  bytes_ -= frame.head.size() + frame.body.size();
   if (frame.type == FrameType::response) response_bytes_ -= frame.head.size() + frame.body.size();
   return frame;
 }
@@ -124,6 +130,7 @@ std::optional<OutFrame> Scheduler::take_stream(std::uint64_t channel, std::size_
     const std::size_t left = front.size() - stream.front_sent;
     const std::size_t count = std::min(left, fragment - frame.body.size());
     stream.bytes -= count;
+    bytes_ -= count;
     if (frame.body.empty() && count == front.size()) {
       frame.body = std::move(front);
     } else {

@@ -44,10 +44,13 @@ class Scheduler {
   /// Stream bytes of the channel that wait here.
   [[nodiscard]] std::size_t waiting(std::uint64_t channel) const;
 
-  /// The next frame, its body at most `fragment` bytes; none when nothing waits.
-  std::optional<OutFrame> next(std::size_t fragment);
+  /// The next frame, its body at most `fragment` bytes; none when nothing waits. Without `bulk` only of control frames
+  /// and small messages.
+  std::optional<OutFrame> next(std::size_t fragment, bool bulk = true);
   [[nodiscard]] bool empty() const;
-  /// Bytes of bodies and heads of responses that wait.
+  /// Bytes that wait: heads and bodies of messages, and of streams.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Of these, what responses have.
   [[nodiscard]] std::size_t response_bytes() const { return response_bytes_; }
 
  private:
@@ -81,6 +84,7 @@ class Scheduler {
   std::unordered_map<std::uint64_t, Stream> streams_;
   std::size_t small_run_ = 0;
   std::size_t response_bytes_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 /// How large a fragment may be so that what comes behind it waits at most kFragmentTime: the measured rate decides,

@@ -56,6 +56,12 @@ wire::RequestId Session::request(Message message, RequestOptions options, base::
 void Session::cancel(wire::RequestId request) { core_->cancel(request, Errc::cancelled); }
 std::shared_ptr<Channel> Session::open_channel() { return core_->open_channel(); }
 std::shared_ptr<Channel> Session::take_channel(wire::ChannelId id) { return core_->take_channel(id); }
+void Session::resume(std::unique_ptr<net::Transport> transport) { core_->resume(std::move(transport)); }
+Result<void> Session::take_over(std::unique_ptr<net::Transport>& transport, const wire::Hello& peer_hello) {
+  return core_->take_over(transport, peer_hello);
+}
+bool Session::attached() const { return core_->attached(); }
+std::size_t Session::retained() const { return core_->retained(); }
 void Session::close(const Error& reason) { core_->close(reason); }
 bool Session::ready() const { return core_->ready(); }
 const wire::Hello& Session::peer_hello() const { return core_->peer_hello(); }

@@ -11,7 +11,8 @@
 #include "net/transport.h"
 #include "wire/messages.h"
 
-/// Requests, replies and byte streams over one transport. Heads of requests and replies are opaque here: what they
+/// Requests, replies and byte streams over a transport, or over several, one after the other: a session that both
+/// sides want to keep outlives its connection, and on the next one nothing is lost, repeated or reordered. Heads of requests and replies are opaque here: what they
 /// mean is the services' affair. Everything on the loop's thread.
 namespace sandbar::mux {
 
@@ -64,8 +65,13 @@ enum class Role { client, agent };
 struct SessionOptions {
   Role role = Role::client;
   wire::Hello hello;  ///< ours; limits are filled in by the session
-  /// The agent's: runs when the client's hello is there, before ours goes out; may complete ours, or refuse.
+  /// The agent's: runs when the client's hello is there, before ours goes out; may complete ours, or refuse. It gives
+  /// the session a name (Hello::session) where the session is to outlive its connection.
   base::Function<Result<void>(const wire::Hello& theirs, wire::Hello& ours)> on_hello;
+  /// The agent's: what a Greeter has read of the client, its hello.
+  base::Bytes first_message;
+  /// The client's: keep the session when its connection is lost, if the agent does so, too.
+  bool resumable = false;
   base::Duration hello_timeout = std::chrono::seconds(10);
   base::Duration ping_interval = std::chrono::seconds(4);
   /// Nothing heard for so long: the peer is dead. Design: noticed within 15 s, a stall of 6 s disturbs nothing.
@@ -76,6 +82,7 @@ struct SessionStats {
   std::uint64_t frames_sent = 0, frames_received = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;  ///< of frames, headers included
   std::uint64_t requests_sent = 0;
+  std::uint64_t resumes = 0;
   base::Duration round_trip{0};  ///< smoothed, from pings; 0 before the first
 };
 
@@ -89,6 +96,11 @@ class Session {
     virtual void on_request(Message request, Responder responder) = 0;
     /// The replies that wait are below kReplyBacklog again, having been above.
     virtual void on_drained() {}
+    /// The connection is lost, and the session lives: what is asked of it waits. The owner gives it another one with
+    /// resume(), now or later. Also when a resume came to nothing.
+    virtual void on_detached(const Error& /*reason*/) {}
+    /// The session goes on, on a new connection; this is the peer's hello on it.
+    virtual void on_resumed(const wire::Hello& /*peer_hello*/) {}
     /// Over, once; requests under way have failed with Errc::disconnected, channels were reset. The session may be
     /// destroyed inside this call's loop turn by posting, not in the call.
     virtual void on_closed(const Error& reason) = 0;
@@ -112,6 +124,18 @@ class Session {
   /// The stream that the peer opened under this id, for the service that was told of it; null for an unknown id, or one
   /// that was taken already.
   std::shared_ptr<Channel> take_channel(wire::ChannelId id);
+
+  /// The client's: goes on with another connection, in place of the one there is, where it says hello again.
+  /// Errc::unknown ends the session when the agent does not know it any more; after all other failures on_detached
+  /// comes again.
+  void resume(std::unique_ptr<net::Transport> transport);
+  /// The agent's: the client came back on another connection, with this hello. An error, with the transport left where
+  /// it is and nothing changed, for a connection that is older than the present one, or when what it says cannot be.
+  Result<void> take_over(std::unique_ptr<net::Transport>& transport, const wire::Hello& peer_hello);
+  /// False while there is no connection.
+  [[nodiscard]] bool attached() const;
+  /// Bytes that are kept for the peer: not acknowledged, or not sent.
+  [[nodiscard]] std::size_t retained() const;
 
   /// Sends a goodbye with the reason and ends; on_closed follows.
   void close(const Error& reason);

@@ -41,22 +41,21 @@ SessionCore::SessionCore(base::Loop& loop, std::unique_ptr<net::Transport> trans
 }
 
 void SessionCore::start() {
-  const std::weak_ptr<SessionCore> weak = weak_from_this();
-  hello_timer_ = loop_.schedule(options_.hello_timeout, [weak] {
-    if (const auto self = weak.lock()) self->close(make_error(Errc::timeout, "wait for the peer's hello"));
-  });
+  arm_hello_timer();
   arm_liveness();
   transport_->start(*this);
-  if (options_.role == Role::client) send_hello();
+  if (options_.role == Role::client) send_unnumbered(FrameType::hello, 0, wire::encode_hello(options_.hello));
+  if (options_.first_message.empty()) return;
+  loop_.post([weak = weak_from_this(), first = std::exchange(options_.first_message, {})]() mutable {
+    if (const auto self = weak.lock()) self->on_message(std::move(first));
+  });
 }
 
 void SessionCore::detach() {
   handler_ = nullptr;
   if (phase_ == Phase::closed) return;
   phase_ = Phase::closed;
-  loop_.cancel(hello_timer_);
-  loop_.cancel(liveness_timer_);
-  transport_.reset();
+  drop_link();
   // Completions never run inside a call: the last of this session's state goes with a task of its own.
   loop_.post([self = shared_from_this()] { self->end_requests(make_error(Errc::disconnected, "", "session closed")); });
 }
@@ -240,13 +239,7 @@ std::size_t SessionCore::channel_waiting(wire::ChannelId id) const { return sche
 
 // --- Frames out ------------------------------------------------------------------------------------------------
 
-void SessionCore::send_hello() { send_frame({FrameType::hello, 0, 0, wire::encode_hello(options_.hello), {}}); }
-
-void SessionCore::send_frame(OutFrame out) {
-  wire::Frame frame{out.type, out.flags, 0, out.channel, 0, out.head, out.body};
-  const bool numbered = out.type != FrameType::ping && out.type != FrameType::pong;
-  if (numbered) frame.sequence = ++sent_sequence_;
-  base::Bytes message = wire::encode_frame(frame);
+void SessionCore::send_message(base::Bytes message) {
   ++stats_.frames_sent;
   stats_.bytes_sent += message.size();
   const std::size_t size = message.size();
@@ -254,18 +247,22 @@ void SessionCore::send_frame(OutFrame out) {
   sizer_.sent(size, loop_.now(), !transport_->writable());
 }
 
+void SessionCore::send_unnumbered(FrameType type, std::uint64_t channel, base::BytesView head) {
+  send_message(wire::encode_frame({type, 0, 0, channel, 0, head, {}}));
+}
+
+void SessionCore::send_frame(OutFrame out) {
+  base::Bytes message =
+      wire::encode_frame({out.type, out.flags, 0, out.channel, sent_.next_number(), out.head, out.body});
+  sent_.keep(message);
+  send_message(std::move(message));
+}
+
 void SessionCore::pump() {
   // Before the hellos nothing else may go out; a pump inside a pump has nothing left to do.
   if (phase_ != Phase::ready || pumping_) return;
   pumping_ = true;
-  while (transport_->writable()) {
-    std::optional<OutFrame> frame = scheduler_.next(sizer_.fragment());
-    if (!frame) break;
-    const bool data = frame->type == FrameType::data;
-    const wire::ChannelId channel(frame->channel);
-    send_frame(std::move(*frame));
-    if (!data) continue;
-    if (const auto it = channels_.find(channel); it != channels_.end()) it->second->drained();
+  while (linked_ && transport_->writable() && pump_one()) {
   }
   pumping_ = false;
   if (!backlogged_ || scheduler_.response_bytes() > kReplyBacklog / 2) return;
@@ -276,6 +273,25 @@ void SessionCore::pump() {
   });
 }
 
+/// False when nothing can be sent now.
+bool SessionCore::pump_one() {
+  if (send_link_frame()) return true;
+  if (const base::Bytes* again = sent_.resend()) {
+    send_message(*again);
+    sent_.resent();
+    return true;
+  }
+  if (!sent_.has_room()) return false;
+  std::optional<OutFrame> frame = scheduler_.next(sizer_.fragment(), sent_.has_room_for_bulk());
+  if (!frame) return false;
+  const bool data = frame->type == FrameType::data;
+  const wire::ChannelId channel(frame->channel);
+  send_frame(std::move(*frame));
+  if (!data) return true;
+  if (const auto it = channels_.find(channel); it != channels_.end()) it->second->drained();
+  return true;
+}
+
 void SessionCore::on_writable() {
   sizer_.writable(loop_.now());
   pump();
@@ -283,36 +299,25 @@ void SessionCore::on_writable() {
 
 // --- Life and end ----------------------------------------------------------------------------------------------
 
-void SessionCore::arm_liveness() {
-  liveness_timer_ = loop_.schedule(options_.ping_interval, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self || self->phase_ == Phase::closed) return;
-    const Liveness::Tick tick = self->liveness_.tick(self->loop_.now());
-    if (tick.dead) return self->close(make_error(Errc::disconnected, "", "the peer is silent"));
-    self->scheduler_.push_control({FrameType::ping, 0, tick.ping, {}, {}});
-    self->pump();
-    self->arm_liveness();
-  });
-}
-
 void SessionCore::close(const Error& reason) {
   SANDBAR_ON_LOOP(loop_);
   if (phase_ == Phase::closed) return;
-  // What waits is given up; the goodbye goes out even when the transport is full.
-  const wire::Goodbye goodbye{std::string(errc_name(reason.code)), reason.message()};
-  send_frame({FrameType::goodbye, 0, 0, wire::encode_goodbye(goodbye), {}});
-  transport_->close(reason.message());
   phase_ = Phase::closed;
-  loop_.cancel(hello_timer_);
-  loop_.cancel(liveness_timer_);
+  stop_timers();
+  if (transport_) {
+    // What waits is given up; the goodbye goes out even when the transport is full.
+    const wire::Goodbye goodbye{std::string(errc_name(reason.code)), reason.message()};
+    send_unnumbered(FrameType::goodbye, 0, wire::encode_goodbye(goodbye));
+    transport_->close(reason.message());
+  }
   loop_.post([self = shared_from_this(), reason] { self->end(reason); });
 }
 
 void SessionCore::on_closed(Error reason) {
   if (phase_ == Phase::closed) return;
+  if (outlives_connections()) return lose_link(reason);
   phase_ = Phase::closed;
-  loop_.cancel(hello_timer_);
-  loop_.cancel(liveness_timer_);
+  stop_timers();
   end(reason);
 }
 

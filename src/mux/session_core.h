@@ -4,10 +4,12 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "mux/channel_core.h"
 #include "mux/liveness.h"
+#include "mux/retransmission.h"
 #include "mux/scheduler.h"
 #include "mux/session.h"
 
@@ -31,6 +33,10 @@ class SessionCore final : public net::Transport::Handler,
   std::shared_ptr<Channel> open_channel();
   std::shared_ptr<Channel> take_channel(wire::ChannelId id);
   void close(const Error& reason);
+  void resume(std::unique_ptr<net::Transport> transport);
+  Result<void> take_over(std::unique_ptr<net::Transport>& transport, const wire::Hello& theirs);
+  [[nodiscard]] bool attached() const { return linked_; }
+  [[nodiscard]] std::size_t retained() const { return sent_.bytes() + scheduler_.bytes(); }
 
   // Responder.
   void answer(wire::RequestId id, Message message);
@@ -58,6 +64,7 @@ class SessionCore final : public net::Transport::Handler,
   [[nodiscard]] std::size_t channel_waiting(wire::ChannelId id) const override;
 
  private:
+  /// Of the session; the connection's is linked_.
   enum class Phase { hello, ready, closed };
 
   /// A request of ours.
@@ -82,7 +89,11 @@ class SessionCore final : public net::Transport::Handler,
   };
 
   Result<void> receive(const wire::Frame& frame);
+  Result<void> receive_unnumbered(const wire::Frame& frame);
   Result<void> receive_hello(const wire::Frame& frame);
+  Result<void> receive_first_hello();
+  Result<void> receive_resumed();
+  Result<void> receive_ack(const wire::Frame& frame);
   Result<void> receive_request(const wire::Frame& frame);
   Result<void> receive_response(const wire::Frame& frame);
   Result<void> receive_cancel(const wire::Frame& frame);
@@ -92,11 +103,23 @@ class SessionCore final : public net::Transport::Handler,
   Result<void> check_sequence(const wire::Frame& frame);
   void finish_response(wire::RequestId id, bool failed);
 
-  void send_hello();
   void send_waiting_requests();
   void pump();
+  bool pump_one();
   void send_frame(OutFrame frame);
+  void send_unnumbered(wire::FrameType type, std::uint64_t channel, base::BytesView head);
+  bool send_link_frame();
+  void send_message(base::Bytes message);
+
+  // The connection (session_link.cpp).
+  void stop_timers();
+  void arm_hello_timer();
   void arm_liveness();
+  void link_up();
+  void drop_link();
+  void lose_link(const Error& reason);
+  [[nodiscard]] bool outlives_connections() const;
+  void count_received(std::size_t bytes);
   void fail_request(wire::RequestId id, const Error& error);
   void end(const Error& reason);
   void end_requests(const Error& reason);
@@ -104,7 +127,8 @@ class SessionCore final : public net::Transport::Handler,
   void forget_incoming(wire::RequestId id);
 
   base::Loop& loop_;
-  std::unique_ptr<net::Transport> transport_;
+  std::unique_ptr<net::Transport> transport_;  ///< null while there is no connection
+  bool linked_ = false;                        ///< hellos are exchanged on this connection
   SessionOptions options_;
   Session::Handler* handler_;
   Phase phase_ = Phase::hello;
@@ -116,8 +140,16 @@ class SessionCore final : public net::Transport::Handler,
   Liveness liveness_;
   base::TimerId liveness_timer_;
   base::TimerId hello_timer_;
-  std::uint64_t sent_sequence_ = 0;
+  Retransmission sent_;
   std::uint64_t received_sequence_ = 0;
+  std::uint64_t fence_ = 0;  ///< of the present connection
+
+  // Of the connection: frames that are not numbered, each of which makes an earlier one of its kind needless.
+  std::optional<std::uint64_t> ping_;
+  std::optional<std::uint64_t> pong_;
+  bool ack_due_ = false;
+  std::size_t unacknowledged_ = 0;  ///< bytes that came since our last ack
+  base::TimerId ack_timer_;
   bool pumping_ = false;
 
   std::uint64_t last_request_ = 0;

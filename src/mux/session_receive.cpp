@@ -36,19 +36,11 @@ Result<void> SessionCore::check_sequence(const wire::Frame& frame) {
 }
 
 Result<void> SessionCore::receive(const wire::Frame& frame) {
-  if (frame.type == FrameType::ping) {
-    // A pong may not pile up behind a peer that asks and does not read: one frame each, at most as many as it sent.
-    scheduler_.push_control({FrameType::pong, 0, frame.channel, {}, {}});
-    pump();
-    return {};
-  }
-  if (frame.type == FrameType::pong) {
-    liveness_.pong(frame.channel, loop_.now());
-    return {};
-  }
+  if (!wire::is_numbered(frame.type)) return receive_unnumbered(frame);
+  if (phase_ == Phase::hello) return broken("the first frame is not a hello");
+  if (!linked_) return broken("the first frame on a connection is not a hello");
   if (Result<void> sequence = check_sequence(frame); !sequence) return sequence;
-  if (frame.type == FrameType::goodbye) return receive_goodbye(frame);
-  if (phase_ == Phase::hello) return receive_hello(frame);
+  count_received(wire::kFrameHeader + frame.head.size() + frame.body.size());
   switch (frame.type) {
     case FrameType::request:
       return receive_request(frame);
@@ -58,33 +50,65 @@ Result<void> SessionCore::receive(const wire::Frame& frame) {
       return receive_cancel(frame);
     case FrameType::open:
       return receive_open(frame);
-    case FrameType::data:
-    case FrameType::credit:
-    case FrameType::end:
-    case FrameType::reset:
-      return receive_channel(frame);
     default:
-      return broken("a second hello");
+      return receive_channel(frame);
   }
 }
 
+Result<void> SessionCore::receive_unnumbered(const wire::Frame& frame) {
+  switch (frame.type) {
+    case FrameType::ping:
+      // Pongs do not pile up behind a peer that asks and does not read: the latest stands for those before.
+      pong_ = frame.channel;
+      if (linked_) {
+        pump();
+      } else if (transport_->writable()) {
+        send_link_frame();
+      }
+      return {};
+    case FrameType::pong:
+      liveness_.pong(frame.channel, loop_.now());
+      return {};
+    case FrameType::ack:
+      return receive_ack(frame);
+    case FrameType::goodbye:
+      return receive_goodbye(frame);
+    default:
+      return receive_hello(frame);
+  }
+}
+
+Result<void> SessionCore::receive_ack(const wire::Frame& frame) {
+  if (!linked_) return broken("the first frame on a connection is not a hello");
+  if (frame.lane != 0) return broken("a lane that was not agreed on");
+  if (!sent_.acknowledged(frame.channel)) return broken("an acknowledgement of what was not sent");
+  pump();
+  return {};
+}
+
 Result<void> SessionCore::receive_hello(const wire::Frame& frame) {
-  if (frame.type != FrameType::hello) return broken("the first frame is not a hello");
+  if (linked_) return broken("a second hello");
   Result<wire::Hello> hello = wire::decode_hello(frame.head);
   if (!hello) return hello.error();
-  peer_hello_ = std::move(hello).value();
-  const wire::Limits& limits = peer_hello_.limits;
+  const wire::Limits& limits = hello->limits;
   if (limits.max_body < wire::kMaxBody || limits.max_requests == 0 || limits.request_window < wire::kMaxBody ||
       limits.channel_window == 0)
     return broken("limits below what this version needs");
-  loop_.cancel(hello_timer_);
+  const std::string session = phase_ == Phase::ready ? peer_hello_.session : hello->session;
+  if (hello->session != session) return broken("it goes on with another session");
+  peer_hello_ = std::move(hello).value();
+  return phase_ == Phase::hello ? receive_first_hello() : receive_resumed();
+}
+
+Result<void> SessionCore::receive_first_hello() {
   if (options_.role == Role::agent) {
     if (options_.on_hello)
       if (Result<void> agreed = options_.on_hello(peer_hello_, options_.hello); !agreed) return agreed;
-    send_hello();
+    send_unnumbered(FrameType::hello, 0, wire::encode_hello(options_.hello));
   }
   phase_ = Phase::ready;
-  for (auto& [id, channel] : channels_) channel->open_window(limits.channel_window);
+  link_up();
+  for (auto& [id, channel] : channels_) channel->open_window(peer_hello_.limits.channel_window);
   if (handler_ != nullptr) handler_->on_ready(peer_hello_);
   send_waiting_requests();
   return {};
@@ -185,9 +209,17 @@ Result<void> SessionCore::receive_channel(const wire::Frame& frame) {
 Result<void> SessionCore::receive_goodbye(const wire::Frame& frame) {
   const Result<wire::Goodbye> goodbye = wire::decode_goodbye(frame.head);
   if (!goodbye) return goodbye.error();
+  const Error reason = make_error(errc_from_name(goodbye->code), "", goodbye->message);
+  // An agent that is shutting down, or has no room, while we come back: the session may be taken up later.
+  if (phase_ == Phase::ready && !linked_ && reason.code != Errc::unknown) {
+    lose_link(reason);
+    return {};
+  }
   // The peer has ended: nothing that we send is read any more.
   transport_->close("goodbye");
-  on_closed(make_error(errc_from_name(goodbye->code), "", goodbye->message));
+  phase_ = Phase::closed;
+  stop_timers();
+  end(reason);
   return {};
 }
 

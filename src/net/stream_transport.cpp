@@ -117,9 +117,10 @@ void Connection::later(void (Connection::*step)()) {
 }
 
 void Connection::start(Transport::Handler& handler) {
-  SANDBAR_ASSERT(!started_);
-  started_ = true;
+  const bool told = over_ && started_ && handler_ == nullptr;
   handler_ = &handler;
+  if (started_ && !told) return;
+  started_ = true;
   later(&Connection::begin_reading);
 }
 

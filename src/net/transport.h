@@ -36,7 +36,8 @@ class Transport {
   /// Closes at once, dropping what is queued; the handler hears nothing any more.
   virtual ~Transport() = default;
 
-  /// Messages that arrived before are delivered after this. Once.
+  /// Messages that arrived before are delivered after this. Again, also inside a callback, for another handler: what
+  /// comes from then on is for that one.
   virtual void start(Handler& handler) = 0;
   /// Queues one message. Never blocks; the caller stops while writable() is false, so that the scheduler above decides
   /// late what goes next. Ignored after the connection ended.

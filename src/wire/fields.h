@@ -36,6 +36,11 @@ void fields(auto& a, Of<Hello> auto& m) {
   a.may("uid", m.uid);
   a.may("gid", m.gid);
   a.may("last_mutation", m.last_mutation);
+  a.may("session", Text{m.session, kMaxLabel});
+  a.may("fence", m.fence);
+  a.may("received", m.received);
+  a.may("lease", m.lease);
+  a.may("locks_lost", m.locks_lost);
 }
 
 void fields(auto& a, Of<Goodbye> auto& m) {

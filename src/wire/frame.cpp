@@ -21,8 +21,8 @@ struct Shape {
   bool numbered;
 };
 
-constexpr std::array<Shape, 12> kShapes{{
-    {0, Part::none, Part::required, Part::none, true},                        // hello
+constexpr std::array<Shape, 13> kShapes{{
+    {0, Part::none, Part::required, Part::none, false},                       // hello
     {kMore, Part::required, Part::optional, Part::optional, true},            // request: the head in its first fragment
     {kMore | kFailed, Part::required, Part::optional, Part::optional, true},  // response: likewise
     {0, Part::required, Part::none, Part::none, true},                        // cancel
@@ -33,7 +33,8 @@ constexpr std::array<Shape, 12> kShapes{{
     {0, Part::required, Part::required, Part::none, true},                    // reset
     {0, Part::optional, Part::none, Part::none, false},                       // ping
     {0, Part::optional, Part::none, Part::none, false},                       // pong
-    {0, Part::none, Part::required, Part::none, true},                        // goodbye
+    {0, Part::none, Part::required, Part::none, false},                       // goodbye
+    {0, Part::required, Part::none, Part::none, false},                       // ack
 }};
 
 bool fits(Part part, bool present) { return part == Part::optional || (part == Part::required) == present; }
@@ -56,6 +57,11 @@ const char* fault(const Frame& frame) {
 Error refuse(const char* why) { return make_error(Errc::protocol, "read a frame", why); }
 
 }  // namespace
+
+bool is_numbered(FrameType type) {
+  const auto index = static_cast<std::uint8_t>(type);
+  return index >= 1 && index <= kShapes.size() && kShapes[index - 1U].numbered;
+}
 
 base::Bytes encode_frame(const Frame& frame) {
   SANDBAR_ASSERT(fault(frame) == nullptr);

@@ -15,7 +15,7 @@
 namespace sandbar::wire {
 
 enum class FrameType : std::uint8_t {
-  hello = 1,     ///< head: Hello; once each way, first
+  hello = 1,     ///< head: Hello; once each way on each connection, first; not numbered
   request = 2,   ///< channel: RequestId. First fragment: head; the body may go on in further ones (kMore)
   response = 3,  ///< channel: RequestId of the answered request; kFailed: the head is an error
   cancel = 4,    ///< channel: RequestId. The request is still answered, once
@@ -26,7 +26,8 @@ enum class FrameType : std::uint8_t {
   reset = 9,     ///< head: an error; both ways are over at once
   ping = 10,     ///< answered by pong with the same channel value; neither is numbered
   pong = 11,
-  goodbye = 12,  ///< head: Goodbye
+  goodbye = 12,  ///< head: Goodbye; not numbered
+  ack = 13,      ///< channel: the last number received on the lane; not numbered
 };
 
 enum FrameFlag : std::uint8_t {
@@ -42,10 +43,13 @@ struct Frame {
   std::uint8_t flags = 0;
   std::uint8_t lane = 0;
   std::uint64_t channel = 0;
-  std::uint64_t sequence = 0;  ///< counts a lane's frames from 1; 0 on ping and pong
+  std::uint64_t sequence = 0;  ///< counts a session's numbered frames on a lane from 1; 0 on others
   base::BytesView head;        ///< views into the message
   base::BytesView body;
 };
+
+/// False for frames of a connection, true for those of a session, which outlive a connection.
+bool is_numbered(FrameType type);
 
 /// The message for a frame. The caller keeps to the limits: a larger head or body is our own bug.
 base::Bytes encode_frame(const Frame& frame);

@@ -41,6 +41,11 @@ constexpr std::size_t kMaxXattrValue = 64 * 1024;
 constexpr std::size_t kMaxGroups = 1024;
 /// Values in a head altogether: what bounds the memory that reading one takes. An argv and an environment fit.
 constexpr std::size_t kMaxValues = 4 * kMaxArray;
+/// Frames that are sent and not acknowledged, bytes, a direction of a session: a sender stops there, and with bulk
+/// (what is not small) kUnacknowledgedReserve earlier, so that small requests go on. At 1 Gbit/s and 200 ms round trip
+/// 25 MB are on their way.
+constexpr std::size_t kMaxUnacknowledged = 32 * 1024 * 1024;
+constexpr std::size_t kUnacknowledgedReserve = 2 * 1024 * 1024;
 /// Short texts of a hello and a goodbye: software, capabilities, journal and agent ids, codes.
 constexpr std::size_t kMaxLabel = 255;
 /// A process' name as its client gives it.

@@ -76,6 +76,10 @@ class FakeTransport final : public net::Transport {
   std::shared_ptr<End> end() { return end_; }
 
   void start(Handler& handler) override {
+    if (end_->handler != nullptr) {
+      end_->handler = &handler;
+      return;
+    }
     end_->loop.post([end = end_, &handler] {
       if (end->closed) return;
       end->handler = &handler;
