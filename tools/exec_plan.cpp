@@ -41,6 +41,7 @@ void declare_exec(cli::App& app, ExecArguments& arguments) {
       .option("--env", arguments.environment, "NAME=VALUE", "set a variable of the command; may be given again")
       .option("--token-file", arguments.token_file, "FILE",
               "read the agent's token from there, not from SANDBOX_TOKEN; only its owner may have rights on it")
+      .flag("--quiet", arguments.quiet, "no notices when the connection breaks and comes back")
       .section("Exit status",
                "That of the command; 128+N when signal N ended it; 125 when sandbox-exec itself failed (usage, no "
                "connection, connection lost); 126 when the command is not executable; 127 when it was not found.")

@@ -17,6 +17,7 @@ struct ExecArguments {
   std::string directory;  ///< --cwd
   std::vector<std::string> environment;
   std::string token_file;
+  bool quiet = false;
   std::vector<std::string> command;
 };
 

@@ -97,6 +97,7 @@ class Driver final : public fuse::Session::Handler {
     client::ConnectionOptions how;
     how.token = std::move(options_.token);
     how.journal = base::hex(base::random_bytes(16));
+    how.reconnect = true;
     pending_ = client::open_connection(loop_, options_.target, std::move(how),
                                        [this](Result<std::unique_ptr<client::Connection>> connection) {
                                          if (!connection) return fail(connection.error());
@@ -106,7 +107,9 @@ class Driver final : public fuse::Session::Handler {
   }
 
   void open_files() {
-    connection_->on_lost([this](const Error& error) { on_lost(error); });
+    connection_->on_event([](const client::ConnectionEvent& event) {
+      if (const std::string notice = client::notice_text(event); !notice.empty()) base::log_warning(notice);
+    });
     vfs::FileSystem::open(loop_, connection_->files(), options_.files,
                           [this](Result<std::unique_ptr<vfs::FileSystem>> files) {
                             if (!files) return fail(cannot_open(files.error()));
@@ -139,12 +142,6 @@ class Driver final : public fuse::Session::Handler {
     if (!mounted_) return fail(reason ? make_error(Errc::unknown, "mount", "unmounted at once") : reason.error());
     if (!reason) base::log_error(reason.error().message());
     stop(reason ? 0 : 1);
-  }
-
-  void on_lost(const Error& error) {
-    if (!mounted_) return;  // whoever waits for it fails by itself
-    base::log_warning("the connection is lost; operations on " + options_.mount.mount_point +
-                      " fail until it is unmounted: " + error.message());
   }
 
   void fail(const Error& error) {

@@ -169,7 +169,10 @@ int sandbox_exec_main(int argc, char** argv, cli::Io io) {
   base::set_log_program(kProgram);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is told by EPIPE
   SignalForwarder signals;
-  auto client = Client::connect(plan->target, {.token = plan->token});
+  ClientOptions options;
+  options.token = plan->token;
+  if (!arguments.quiet) options.notices = [](const std::string& notice) { base::log_warning(notice); };
+  auto client = Client::connect(plan->target, options);
   if (!client) return fail(io, client.error().message());
   return Execution(*client, arguments, *plan, signals, io).run();
 }

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "agent/server.h"
+#include "base/duration.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/json.h"
@@ -39,12 +40,24 @@ std::string_view listen_hint(const Error& error) {
   }
 }
 
+/// None for what is no time, or too long.
+std::optional<base::Duration> session_lease(const AgentArguments& arguments) {
+  if (!arguments.session_lease) return agent::kSessionLease;
+  const auto lease = base::parse_duration(*arguments.session_lease);
+  return lease && *lease <= agent::kMaxSessionLease ? lease : std::nullopt;
+}
+
 std::optional<int> check_usage(const cli::App& app, const AgentArguments& arguments, cli::Io io) {
   if (!arguments.root) return app.usage_error(io, "--root DIR is missing: which directory to serve");
   if (!arguments.listen && !arguments.stdio) return app.usage_error(io, "--listen ADDR or --stdio is missing");
   if (arguments.listen && arguments.stdio) return app.usage_error(io, "--listen and --stdio exclude each other");
   if (arguments.no_auth && arguments.token_file)
     return app.usage_error(io, "--no-auth and --token-file exclude each other");
+  if (!session_lease(arguments))
+    return app.usage_error(io,
+                           "--session-lease takes a time of at most 7 days, as 90s, 10m or 1h, not \"" +
+                               base::printable(*arguments.session_lease) + "\"",
+                           *arguments.session_lease, "1h");
   return std::nullopt;
 }
 
@@ -121,6 +134,9 @@ void declare_agent(cli::App& app, AgentArguments& into) {
       .flag("--stdio", into.stdio, "serve one client on stdin and stdout instead")
       .option("--state", into.state, "DIR", "keeps who this agent is across its starts; made when missing")
       .option("--token-file", into.token_file, "FILE", "holds the token that clients must show (else SANDBOX_TOKEN)")
+      .option("--session-lease", into.session_lease, "TIME",
+              "how long a client may stay away when its connection is lost, and still find its commands, open files "
+              "and streams: 30, 90s, 10m, 1h (the default), 7d at most; 0: not at all")
       .flag("--no-auth", into.no_auth, "ask for no token: only on loopback addresses, Unix sockets and stdio");
   app.section("Exit codes",
               "0 after SIGTERM, SIGINT or SIGHUP, and when the client of --stdio has gone; 1 failed; 2 usage.");
@@ -136,6 +152,7 @@ int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) 
 
   agent::ServerOptions options;
   options.token = std::move(*token);
+  options.session_lease = *session_lease(arguments);
   options.processes.defaults = raise_limits();
   options.processes.reap_orphans = is_init();
   auto root = agent::Root::open(*arguments.root);

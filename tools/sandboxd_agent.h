@@ -16,6 +16,7 @@ struct AgentArguments {
   std::optional<std::string> state;
   std::optional<std::string> token_file;
   bool no_auth = false;
+  std::optional<std::string> session_lease;
 };
 
 void declare_agent(cli::App& app, AgentArguments& into);

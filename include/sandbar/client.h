@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,8 +20,13 @@ struct ClientOptions {
   /// For connecting, the upgrade and the greeting together.
   std::chrono::milliseconds connect_timeout{15'000};
   /// For one exchange with the agent: a file operation, the start of a process, a signal. 0: none. Process::wait()
-  /// and Process::write() have no limit; a dead connection ends them within 15 s.
+  /// and Process::write() have no limit.
   std::chrono::milliseconds request_timeout{60'000};
+  /// When the connection breaks, come back: calls under way and streams go on where they were, as long as the agent
+  /// keeps the session (its --session-lease). Without this the first break is the end.
+  bool reconnect = true;
+  /// Gets a line for people at each break and when it has ended. Runs on the library's thread, and must not block.
+  std::function<void(const std::string& notice)> notices = {};
 };
 
 /// What an agent says of itself.
@@ -41,8 +47,9 @@ struct AgentInfo {
 ///   auto text = client->files().read("/src/README.md");
 ///
 /// Movable; a moved-from Client may only be destroyed or assigned to. The connection ends when the Client and all
-/// Files and Processes that came from it are gone. It is not renewed: once it is lost, all calls answer
-/// Errc::disconnected.
+/// Files and Processes that came from it are gone. After a break that outlasted the agent's patience, or a restart of
+/// the agent, commands that ran are lost (Process::wait() answers Errc::disconnected), and files go on with a new
+/// session.
 class Client {
  public:
   /// Errc::disconnected (nobody answers there, the command ended), Errc::unauthorized (the token was refused),
@@ -65,7 +72,7 @@ class Client {
 
   [[nodiscard]] const AgentInfo& agent() const;
   [[nodiscard]] const Target& target() const;
-  /// False once the connection is lost.
+  /// False while the connection is broken.
   [[nodiscard]] bool connected() const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_session.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -16,18 +17,20 @@ void send(mux::Responder& responder, wire::ChangeNumber change, wire::ReplyBody 
 
 }  // namespace
 
-AgentSession::AgentSession(AgentServices& services, SessionKey key, std::unique_ptr<net::Transport> transport,
-                           std::optional<Error> refusal, base::Function<void(const Error&)> closed)
-    : services_(services), key_(key), refusal_(std::move(refusal)), closed_(std::move(closed)) {
+AgentSession::AgentSession(AgentServices& services, SessionKey key, mux::Greeter::Greeted client, Options options,
+                           Owner& owner)
+    : services_(services), key_(key), options_(std::move(options)), owner_(owner) {
   SANDBAR_ON_LOOP(services_.loop);
-  mux::SessionOptions options;
-  options.role = mux::Role::agent;
-  options.hello = hello();
-  options.on_hello = [this](const wire::Hello& theirs, wire::Hello& ours) { return on_hello(theirs, ours); };
-  session_ = std::make_unique<mux::Session>(services_.loop, std::move(transport), std::move(options), *this);
+  mux::SessionOptions mux;
+  mux.role = mux::Role::agent;
+  mux.hello = hello();
+  mux.first_message = std::move(client.message);
+  mux.on_hello = [this](const wire::Hello& theirs, wire::Hello& ours) { return on_hello(theirs, ours); };
+  session_ = std::make_unique<mux::Session>(services_.loop, std::move(client.transport), std::move(mux), *this);
 }
 
 AgentSession::~AgentSession() {
+  services_.loop.cancel(lock_timer_);
   session_.reset();
   services_.processes.session_over(key_);
 }
@@ -41,12 +44,18 @@ wire::Hello AgentSession::hello() const {
   hello.root = services_.root.path();
   hello.uid = services_.root.identities().uid();
   hello.gid = services_.root.identities().gid();
+  if (options_.name.empty()) return hello;
+  hello.capabilities.emplace_back(wire::kCapabilityResume);
+  hello.session = options_.name;
+  hello.lease = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(options_.lease).count());
   return hello;
 }
 
 Result<void> AgentSession::on_hello(const wire::Hello& theirs, wire::Hello& ours) {
-  if (refusal_) return *refusal_;
-  journal_ = theirs.journal;
+  if (options_.refusal) return *options_.refusal;
+  ours.locks_lost = locks_lost_;
+  // A session keeps the journal that it began with.
+  if (!files_) journal_ = theirs.journal;
   if (!journal_.empty()) ours.last_mutation = services_.journals.last_begun(journal_);
   return {};
 }
@@ -61,7 +70,21 @@ void AgentSession::on_drained() {
   if (files_) files_->on_drained();
 }
 
+void AgentSession::on_detached(const Error& reason) {
+  services_.loop.cancel(lock_timer_);
+  lock_timer_ = services_.loop.schedule(std::min(kLockGrace, options_.lease), [this] {
+    if (files_->give_locks_back()) locks_lost_ = true;
+  });
+  owner_.on_session_detached(key_, reason);
+}
+
+void AgentSession::on_resumed(const wire::Hello&) {
+  services_.loop.cancel(lock_timer_);
+  owner_.on_session_resumed(key_);
+}
+
 void AgentSession::on_request(mux::Message message, mux::Responder responder) {
+  locks_lost_ = false;  // who asks has read our hello, which said so
   auto request = wire::decode_request(message.head);
   if (!request) return responder.fail(request.error());
   if (is_file_request(request->body))
@@ -79,8 +102,9 @@ void AgentSession::on_request(mux::Message message, mux::Responder responder) {
 
 void AgentSession::on_closed(const Error& reason) {
   files_.reset();
+  services_.loop.cancel(lock_timer_);
   services_.processes.session_over(key_);
-  closed_(reason);
+  owner_.on_session_closed(key_, reason);
 }
 
 Result<void> AgentSession::check(const wire::RequestContext& context, wire::Spawn& request) const {

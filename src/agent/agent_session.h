@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "agent/file_service.h"
@@ -9,8 +10,8 @@
 #include "agent/process_service.h"
 #include "agent/root.h"
 #include "agent/worker_pool.h"
-#include "base/function.h"
 #include "base/loop.h"
+#include "mux/greeter.h"
 #include "mux/session.h"
 
 namespace sandbar::agent {
@@ -26,23 +27,49 @@ struct AgentServices {
   std::uint64_t epoch = 1;
 };
 
+/// A session's locks are given back when it has been without a connection for so long: who waits for one should not
+/// wait for a client that may never come back. NFS clients have 90 s.
+constexpr base::Duration kLockGrace = std::chrono::seconds(60);
+
 /// One client: decodes its requests and hands them to the services. On the loop's thread.
 class AgentSession final : public mux::Session::Handler {
  public:
-  /// `refusal`: the client is told this instead of a hello. `closed` runs once when the session is over; the owner
-  /// destroys this later, not inside the call.
-  AgentSession(AgentServices& services, SessionKey key, std::unique_ptr<net::Transport> transport,
-               std::optional<Error> refusal, base::Function<void(const Error&)> closed);
+  /// Who holds it. Calls come from inside the session's: it may be destroyed later, not in them.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// Its connection is lost, and the client may come back.
+    virtual void on_session_detached(SessionKey key, const Error& reason) = 0;
+    virtual void on_session_resumed(SessionKey key) = 0;
+    /// Over; once.
+    virtual void on_session_closed(SessionKey key, const Error& reason) = 0;
+  };
+
+  struct Options {
+    std::optional<Error> refusal;  ///< the client is told this instead of a hello
+    std::string name;         ///< Hello::session, when the client wants it kept; empty: it ends with its connection
+    base::Duration lease{0};  ///< for how long the owner keeps it without a connection
+  };
+
+  AgentSession(AgentServices& services, SessionKey key, mux::Greeter::Greeted client, Options options, Owner& owner);
   ~AgentSession() override;
   AgentSession(const AgentSession&) = delete;
   AgentSession& operator=(const AgentSession&) = delete;
 
-  /// Sends a goodbye; `closed` follows.
+  /// Sends a goodbye; the owner is told later.
   void close(const Error& reason) { session_->close(reason); }
+  /// The client came back. An error, with the transport left where it is, when it may not: see mux::Session::take_over.
+  Result<void> take_over(std::unique_ptr<net::Transport>& transport, const wire::Hello& theirs) {
+    return session_->take_over(transport, theirs);
+  }
+  [[nodiscard]] bool attached() const { return session_->attached(); }
+  [[nodiscard]] std::size_t retained() const { return session_->retained(); }
 
   void on_ready(const wire::Hello& peer_hello) override;
   void on_request(mux::Message message, mux::Responder responder) override;
   void on_drained() override;
+  void on_detached(const Error& reason) override;
+  void on_resumed(const wire::Hello& peer_hello) override;
   void on_closed(const Error& reason) override;
 
  private:
@@ -56,9 +83,11 @@ class AgentSession final : public mux::Session::Handler {
 
   AgentServices& services_;
   SessionKey key_;
-  std::optional<Error> refusal_;
-  base::Function<void(const Error&)> closed_;
+  Options options_;
+  Owner& owner_;
   std::string journal_;
+  base::TimerId lock_timer_;
+  bool locks_lost_ = false;  ///< and the client has not shown that it knows
   std::unique_ptr<mux::Session> session_;
   std::unique_ptr<FileService> files_;
 };

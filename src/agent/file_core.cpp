@@ -305,4 +305,12 @@ void FileCore::cancel(FileCallId id) {
   if (!it->second.running) fail(id, make_error(Errc::cancelled, "handle a request", "given up before it began"));
 }
 
+bool FileCore::give_locks_back() {
+  SANDBAR_ON_LOOP(loop_);
+  if (locks_->owners() == 0) return false;
+  // What waits in the old one fails while it goes, and must find the new one.
+  const auto old = std::exchange(locks_, std::make_shared<SessionLocks>(loop_, root_, pool_));
+  return true;
+}
+
 }  // namespace sandbar::agent

@@ -56,6 +56,9 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
   /// number up. Unknown and past ids are ignored.
   void cancel(FileCallId call);
 
+  /// All locks of the session, and waits for one, which fail. False where there was none.
+  bool give_locks_back();
+
   [[nodiscard]] std::size_t objects() const { return objects_.size(); }
   [[nodiscard]] std::size_t handles() const { return handles_.size(); }
 

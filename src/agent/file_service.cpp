@@ -21,6 +21,8 @@ FileService::FileService(FileServiceContext context)
 
 FileService::~FileService() = default;
 
+bool FileService::give_locks_back() { return core_->give_locks_back(); }
+
 void FileService::handle(wire::Request request, base::Bytes body, mux::Responder responder) {
   const std::size_t room = reply_room(request.body);
   gate_->pass(room, [core = core_, gate = std::weak_ptr(gate_), room, request = std::move(request),

@@ -40,6 +40,8 @@ class FileService {
 
   /// is_file_request(request.body) must be true. Cancelling the responder's request gives up one that has not begun.
   void handle(wire::Request request, base::Bytes body, mux::Responder responder);
+  /// All locks of the session, and waits for one, which fail. False where there was none.
+  bool give_locks_back();
   /// Fewer replies wait in the session than before.
   void on_drained() { gate_->look(); }
 

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "base/thread_check.h"
 
 namespace sandbar::agent {
 namespace {
+
+/// How often the memory of sessions without a connection is looked at.
+constexpr base::Duration kDetachedLook = std::chrono::seconds(5);
 
 /// Takes as long for a wrong first byte as for a wrong last one; the length is no secret.
 bool same_token(std::string_view a, std::string_view b) {
@@ -24,6 +29,7 @@ bool same_token(std::string_view a, std::string_view b) {
 AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, ServerOptions options)
     : loop_(loop),
       token_(std::move(options.token)),
+      lease_(std::min(options.session_lease, kMaxSessionLease)),
       journals_(loop),
       processes_(loop, root, journals_, options.processes),
       services_{loop, root, pool_, journals_, processes_, state.id(), state.epoch()} {}
@@ -32,6 +38,9 @@ AgentServer::~AgentServer() {
   alive_.reset();
   listener_.reset();
   stdio_.reset();
+  greeters_.clear();
+  loop_.cancel(detached_timer_);
+  for (auto& [key, entry] : sessions_) loop_.cancel(entry.lease);
   sessions_.clear();
 }
 
@@ -55,28 +64,112 @@ Result<std::string> AgentServer::listen(const std::string& address) {
 void AgentServer::serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over) {
   SANDBAR_ON_LOOP(loop_);
   stdio_over_ = std::move(over);
+  lease_ = {};  // these pipes are the only way in
   stdio_ = net::serve_stdio(loop_, std::move(in), std::move(out), listen_options(), [this](Error reason) {
     if (auto told = std::exchange(stdio_over_, nullptr)) told(std::move(reason));
   });
 }
 
 void AgentServer::adopt(std::unique_ptr<net::Transport> transport) {
-  const SessionKey key(++last_key_);
-  // A client that is refused still gets a session, to be told why; but not without end.
-  if (sessions_.size() >= 2 * kMaxSessions) return;
-  std::optional<Error> refusal;
-  if (shut_down_done_)
-    refusal = make_error(Errc::disconnected, "connect", "the agent is shutting down");
-  else if (sessions_.size() >= kMaxSessions)
-    refusal = make_error(Errc::limit, "connect", "the agent has " + std::to_string(kMaxSessions) + " clients already");
+  // A client that is refused is still told why; but not without end.
+  if (sessions_.size() + greeters_.size() >= 2 * kMaxSessions) return;
   base::log_debug("client " + transport->peer() + " connected");
-  sessions_.emplace(key, std::make_unique<AgentSession>(services_, key, std::move(transport), std::move(refusal),
-                                                        [this, key](const Error& reason) { on_closed(key, reason); }));
+  const GreeterId id = ++last_greeter_;
+  auto over = [this, id] {
+    loop_.post([this, id, alive = std::weak_ptr(alive_)] {
+      if (alive.expired()) return;
+      greeters_.erase(id);
+      if (sessions_.empty() && greeters_.empty() && stdio_over_) std::exchange(stdio_over_, nullptr)(Result<void>());
+    });
+  };
+  greeters_.emplace(id, std::make_unique<mux::Greeter>(
+                            loop_, std::move(transport), kGreetingTime,
+                            [this, id](mux::Greeter::Greeted client) { greeted(id, std::move(client)); }, over));
 }
 
-void AgentServer::on_closed(SessionKey key, const Error& reason) {
+void AgentServer::greeted(GreeterId id, mux::Greeter::Greeted client) {
+  if (!client.hello.session.empty()) return go_on(id, std::move(client));
+  begin(std::move(client));
+  greeters_.erase(id);
+}
+
+/// Why no session may begin.
+std::optional<Error> AgentServer::refusal() {
+  if (shut_down_done_) return make_error(Errc::disconnected, "connect", "the agent is shutting down");
+  if (sessions_.size() < kMaxSessions || give_up_oldest()) return std::nullopt;
+  return make_error(Errc::limit, "connect", "the agent has " + std::to_string(kMaxSessions) + " clients already");
+}
+
+void AgentServer::begin(mux::Greeter::Greeted client) {
+  const SessionKey key(++last_key_);
+  AgentSession::Options options;
+  options.refusal = refusal();
+  const auto& wants = client.hello.capabilities;
+  const bool comes_back = std::find(wants.begin(), wants.end(), wire::kCapabilityResume) != wants.end();
+  if (comes_back && lease_ > base::Duration::zero() && !options.refusal) {
+    options.name = base::hex(base::random_bytes(16));
+    options.lease = lease_;
+    names_.emplace(options.name, key);
+  }
+  const std::string name = options.name;
+  AgentSession::Owner& owner = *this;
+  sessions_.emplace(
+      key,
+      Entry{name, std::make_unique<AgentSession>(services_, key, std::move(client), std::move(options), owner), {}});
+}
+
+void AgentServer::go_on(GreeterId id, mux::Greeter::Greeted client) {
+  const auto name = names_.find(client.hello.session);
+  Result<void> taken = name == names_.end()
+                           ? make_error(Errc::unknown, "take a session up", "the agent does not know it (any more)")
+                           : sessions_.at(name->second).session->take_over(client.transport, client.hello);
+  if (!taken) return greeters_.at(id)->refuse(taken.error(), std::move(client.transport));
+  greeters_.erase(id);
+}
+
+void AgentServer::on_session_detached(SessionKey key, const Error& reason) {
+  base::log_debug("a client's connection is lost: " + reason.message());
+  reattached(key);  // a resume that came to nothing
+  sessions_.at(key).lease = loop_.schedule(lease_, [this, key] {
+    sessions_.at(key).session->close(make_error(Errc::disconnected, "serve", "its client did not come back in time"));
+  });
+  detached_.push_back(key);
+  bound_detached();
+}
+
+void AgentServer::on_session_resumed(SessionKey key) { reattached(key); }
+
+void AgentServer::reattached(SessionKey key) {
+  loop_.cancel(std::exchange(sessions_.at(key).lease, {}));
+  std::erase(detached_, key);
+}
+
+/// Which is not at its end already.
+bool AgentServer::give_up_oldest() {
+  if (detached_.empty()) return false;
+  const SessionKey oldest = detached_.front();
+  detached_.pop_front();
+  sessions_.at(oldest).session->close(make_error(Errc::limit, "serve", "the agent needs its memory for others"));
+  return true;
+}
+
+void AgentServer::bound_detached() {
+  loop_.cancel(std::exchange(detached_timer_, {}));
+  std::size_t bytes = 0;
+  for (const SessionKey key : detached_) bytes += sessions_.at(key).session->retained();
+  while (bytes > kMaxDetachedBytes && !detached_.empty()) {
+    bytes -= sessions_.at(detached_.front()).session->retained();
+    give_up_oldest();
+  }
+  if (detached_.empty()) return;
+  detached_timer_ = loop_.schedule(kDetachedLook, [this] { bound_detached(); });
+}
+
+void AgentServer::on_session_closed(SessionKey key, const Error& reason) {
   base::log_debug("a client is gone: " + reason.message());
-  loop_.post([this, key, reason, alive = std::weak_ptr(alive_)] {
+  reattached(key);
+  names_.erase(sessions_.at(key).name);
+  loop_.post([this, key, alive = std::weak_ptr(alive_)] {
     if (alive.expired()) return;
     sessions_.erase(key);
     if (auto told = std::exchange(stdio_over_, nullptr)) told(Result<void>());
@@ -89,8 +182,9 @@ void AgentServer::shut_down(base::Duration grace, base::Task done) {
   shut_down_done_ = std::move(done);
   listener_.reset();
   stdio_.reset();
-  for (auto& [key, session] : sessions_)
-    session->close(make_error(Errc::disconnected, "serve", "the agent is shutting down"));
+  greeters_.clear();
+  for (auto& [key, entry] : sessions_)
+    entry.session->close(make_error(Errc::disconnected, "serve", "the agent is shutting down"));
   processes_.shut_down(grace, [this] {
     processes_over_ = true;
     check_shut_down();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "agent/agent_session.h"
 #include "agent/journal.h"
@@ -14,25 +17,35 @@
 #include "base/function.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
+#include "mux/greeter.h"
 #include "net/listen.h"
 
 namespace sandbar::agent {
 
-/// Clients at a time; each can make the agent hold tens of megabytes (wire/limits.h). Further ones get a goodbye.
+/// Clients at a time; each can make the agent hold tens of megabytes (wire/limits.h). A further one takes the place of
+/// the session that has been without a connection for longest, or gets a goodbye.
 constexpr std::size_t kMaxSessions = 256;
+/// What all sessions without a connection may hold for their clients, bytes; beyond, the oldest are given up.
+constexpr std::size_t kMaxDetachedBytes = 256 * 1024 * 1024;
+/// How long a session is kept without a connection, by default, and at most.
+constexpr base::Duration kSessionLease = std::chrono::hours(1);
+constexpr base::Duration kMaxSessionLease = std::chrono::hours(24 * 7);
+/// From the connection to the client's hello.
+constexpr base::Duration kGreetingTime = std::chrono::seconds(10);
 /// From SIGHUP to SIGKILL for processes when the agent itself ends: service managers allow little more.
 constexpr base::Duration kShutDownGrace = std::chrono::seconds(5);
 
 struct ServerOptions {
   std::string token;  ///< empty: everybody who can connect is in
   ProcessServiceOptions processes;
+  base::Duration session_lease = kSessionLease;  ///< 0: a session ends with its connection
 };
 
 /// One agent: its listener, its services and its sessions. On the loop's thread; workers end before the root goes.
-class AgentServer {
+class AgentServer final : private AgentSession::Owner {
  public:
   AgentServer(base::Loop& loop, Root& root, const State& state, ServerOptions options);
-  ~AgentServer();
+  ~AgentServer() override;
   AgentServer(const AgentServer&) = delete;
   AgentServer& operator=(const AgentServer&) = delete;
 
@@ -49,18 +62,40 @@ class AgentServer {
   [[nodiscard]] std::size_t sessions() const { return sessions_.size(); }
 
  private:
+  struct Entry {
+    std::string name;
+    std::unique_ptr<AgentSession> session;
+    base::TimerId lease;  ///< running while it is detached
+  };
+  using GreeterId = std::uint64_t;
+
   net::ListenOptions listen_options();
-  void on_closed(SessionKey key, const Error& reason);
+  void greeted(GreeterId id, mux::Greeter::Greeted client);
+  void begin(mux::Greeter::Greeted client);
+  void go_on(GreeterId id, mux::Greeter::Greeted client);
+  std::optional<Error> refusal();
+  void on_session_detached(SessionKey key, const Error& reason) override;
+  void on_session_resumed(SessionKey key) override;
+  void on_session_closed(SessionKey key, const Error& reason) override;
+  void reattached(SessionKey key);
+  void bound_detached();
+  bool give_up_oldest();
   void check_shut_down();
 
   base::Loop& loop_;
   std::string token_;
+  base::Duration lease_;
   Journals journals_;
   WorkerPool pool_;
   ProcessService processes_;
   AgentServices services_;
   std::uint64_t last_key_ = 0;
-  std::map<SessionKey, std::unique_ptr<AgentSession>> sessions_;
+  std::map<SessionKey, Entry> sessions_;
+  std::unordered_map<std::string, SessionKey> names_;
+  std::deque<SessionKey> detached_;  ///< without a connection, the longest first
+  base::TimerId detached_timer_;     ///< looks at their memory, which their processes' output still fills
+  GreeterId last_greeter_ = 0;
+  std::map<GreeterId, std::unique_ptr<mux::Greeter>> greeters_;
   std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<net::StdioServer> stdio_;
   base::Function<void(Result<void>)> stdio_over_;

@@ -80,17 +80,23 @@ Result<void> ClientCore::connect(const ClientOptions& options) {
   ConnectionOptions connection;
   connection.token = options.token;
   connection.timeout = options.connect_timeout;
+  connection.reconnect = options.reconnect;
   LoopState& state = *state_;
-  const auto agent = await<AgentInfo>([this, &state, connection](base::OneShot<AgentInfo> done) mutable {
-    auto opened = [&state, done = std::move(done)](Result<std::unique_ptr<Connection>> result) mutable {
-      if (!result) return done(std::move(result).error());
-      state.connection = std::move(result).value();
-      state.connection->on_lost([&state](const Error&) { state.lost = true; });
-      const wire::Hello& hello = state.connection->agent();
-      done(AgentInfo{hello.software, hello.root, hello.uid, hello.gid});
-    };
-    state.pending = open_connection(state.loop, target_, std::move(connection), std::move(opened));
-  });
+  const auto agent =
+      await<AgentInfo>([this, &state, connection, notices = options.notices](base::OneShot<AgentInfo> done) mutable {
+        auto opened = [&state, notices, done = std::move(done)](Result<std::unique_ptr<Connection>> result) mutable {
+          if (!result) return done(std::move(result).error());
+          state.connection = std::move(result).value();
+          state.connection->on_lost([&state](const Error&) { state.lost = true; });
+          state.connection->on_event([&state, notices](const ConnectionEvent& event) {
+            state.lost = !state.connection->attached();
+            if (const std::string text = notice_text(event); notices && !text.empty()) notices(text);
+          });
+          const wire::Hello& hello = state.connection->agent();
+          done(AgentInfo{hello.software, hello.root, hello.uid, hello.gid});
+        };
+        state.pending = open_connection(state.loop, target_, std::move(connection), std::move(opened));
+      });
   if (!agent) return agent.error();
   agent_ = *agent;
   return {};

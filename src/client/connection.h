@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/function.h"
 #include "base/loop.h"
 #include "base/one_shot.h"
 #include "client/remote_fs.h"
@@ -16,17 +17,43 @@ struct ConnectionOptions {
   std::string token;    ///< empty: none
   std::string journal;  ///< persistent id of the client's journal; empty for a client that changes no files
   base::Duration timeout = std::chrono::seconds(15);  ///< for connect, upgrade and hello together
+  /// Come back when the connection is lost, until the Connection is destroyed: to the session where the agent still has
+  /// it, else with a new one. Else the first loss is the end.
+  bool reconnect = false;
 };
+
+/// What happens to a connection that comes back, for notices. All but `lost` and `session_lost` end a break.
+struct ConnectionEvent {
+  enum class Kind {
+    lost,          ///< `reason` says why; attempts to come back begin
+    failed,        ///< an attempt failed, others follow
+    resumed,       ///< nothing was lost
+    session_lost,  ///< the agent does not know the session any more
+    renewed,       ///< a new session took its place
+  };
+  Kind kind = Kind::lost;
+  Error reason;
+};
+
+/// For people, in one line; empty for an event that they need not hear of (one more failed attempt).
+std::string notice_text(const ConnectionEvent& event);
 
 /// A session with one agent and the services over it. Everything on the loop's thread.
 class Connection {
  public:
   virtual ~Connection() = default;
+  /// The present one: another after ConnectionEvent::renewed. While there is none, the one that is over.
   virtual mux::Session& session() = 0;
   virtual RemoteFs& files() = 0;
   [[nodiscard]] virtual const wire::Hello& agent() const = 0;
-  /// `lost` runs once when the connection ends by itself; later than every failed request's completion.
+  [[nodiscard]] virtual bool attached() const = 0;
+  /// `lost` runs once when the connection ends by itself and does not come back; later than every failed request's
+  /// completion.
   virtual void on_lost(base::Function<void(Error)> lost) = 0;
+  /// `told` runs at each event, in a turn of its own.
+  virtual void on_event(base::Function<void(const ConnectionEvent&)> told) = 0;
+  /// The machine's network is another: what waits to try again does so now.
+  virtual void network_changed() = 0;
 };
 
 /// Destroying it gives up and releases everything, at any stage.

@@ -28,7 +28,7 @@ Result<RemoteFs::AnyAnswer> decode_answer(mux::Message message) {
 
 RemoteFiles::RemoteFiles(base::Loop& loop, mux::Session& session, bool numbers_mutations)
     : loop_(loop),
-      session_(session),
+      session_(&session),
       numbers_mutations_(numbers_mutations),
       last_mutation_(numbers_mutations ? session.peer_hello().last_mutation : wire::MutationNumber()) {}
 
@@ -46,16 +46,16 @@ CallId RemoteFiles::submit(wire::RequestContext context, wire::RequestBody reque
   }
   // Only now: a number that never goes out would leave a gap, and the agent executes without one.
   if (numbered) last_mutation_ = envelope.context.mutation;
-  const auto id = session_.request(std::move(message), mux::RequestOptions{options.timeout},
-                                   [done = std::move(done)](Result<mux::Message> reply) mutable {
-                                     if (!reply) return done(std::move(reply).error());
-                                     done(decode_answer(std::move(reply).value()));
-                                   });
+  const auto id = session_->request(std::move(message), mux::RequestOptions{options.timeout},
+                                    [done = std::move(done)](Result<mux::Message> reply) mutable {
+                                      if (!reply) return done(std::move(reply).error());
+                                      done(decode_answer(std::move(reply).value()));
+                                    });
   return CallId(id.value);
 }
 
-void RemoteFiles::cancel(CallId call) { session_.cancel(wire::RequestId(call.value)); }
+void RemoteFiles::cancel(CallId call) { session_->cancel(wire::RequestId(call.value)); }
 
-const wire::Hello& RemoteFiles::agent() const { return session_.peer_hello(); }
+const wire::Hello& RemoteFiles::agent() const { return session_->peer_hello(); }
 
 }  // namespace sandbar::client

@@ -19,12 +19,16 @@ class RemoteFiles final : public RemoteFs {
   void cancel(CallId call) override;
   [[nodiscard]] const wire::Hello& agent() const override;
 
+  void restart(mux::Session& session) { session_ = &session; }
+  void give_up(const Error&) {}
+  void locks_lost() {}
+
   /// The number that the last submitted mutation got; none before the first.
   [[nodiscard]] wire::MutationNumber last_mutation() const { return last_mutation_; }
 
  private:
   base::Loop& loop_;
-  mux::Session& session_;
+  mux::Session* session_;
   const bool numbers_mutations_;
   wire::MutationNumber last_mutation_;
 };

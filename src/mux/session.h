@@ -12,8 +12,8 @@
 #include "wire/messages.h"
 
 /// Requests, replies and byte streams over a transport, or over several, one after the other: a session that both
-/// sides want to keep outlives its connection, and on the next one nothing is lost, repeated or reordered. Heads of requests and replies are opaque here: what they
-/// mean is the services' affair. Everything on the loop's thread.
+/// sides want to keep outlives its connection, and on the next one nothing is lost, repeated or reordered. Heads of
+/// requests and replies are opaque here: what they mean is the services' affair. Everything on the loop's thread.
 namespace sandbar::mux {
 
 /// A request or a reply: a JSON head (wire/codec.h) and raw bytes.
@@ -107,7 +107,8 @@ class Session {
   };
 
   Session(base::Loop& loop, std::unique_ptr<net::Transport> transport, SessionOptions options, Handler& handler);
-  /// Ends without a word to the handler; requests under way fail with Errc::disconnected.
+  /// Ends without a word to the handler, and with a goodbye to the peer where the kernel takes it at once; requests
+  /// under way fail with Errc::disconnected.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -55,6 +55,10 @@ void SessionCore::detach() {
   handler_ = nullptr;
   if (phase_ == Phase::closed) return;
   phase_ = Phase::closed;
+  // The peer is not to wait for us.
+  if (linked_)
+    transport_->send_last(wire::encode_frame(
+        {FrameType::goodbye, 0, 0, 0, 0, wire::encode_goodbye({"disconnected", "the other side has ended"}), {}}));
   drop_link();
   // Completions never run inside a call: the last of this session's state goes with a task of its own.
   loop_.post([self = shared_from_this()] { self->end_requests(make_error(Errc::disconnected, "", "session closed")); });

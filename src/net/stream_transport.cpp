@@ -46,6 +46,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start(Transport::Handler& handler);
   void abandon();
   void send(base::Bytes message);
+  void send_last(base::Bytes message);
   void close(std::string_view reason);
   [[nodiscard]] bool writable() const { return !blocked_ && queued_ < kHighMark; }
   [[nodiscard]] std::size_t queued() const { return queued_; }
@@ -156,6 +157,12 @@ void Connection::send(base::Bytes message) {
   push(std::move(message));
   if (!writable()) tell_writable_ = true;
   queue_flush();
+}
+
+void Connection::send_last(base::Bytes message) {
+  handler_ = nullptr;
+  send(std::move(message));
+  if (!over_ && watch_ && !blocked_) flush();
 }
 
 void Connection::push(base::Bytes bytes) {
@@ -350,6 +357,10 @@ class WsTransport final : public Transport {
   }
   [[nodiscard]] bool writable() const override { return connection_->writable(); }
   [[nodiscard]] std::size_t queued() const override { return connection_->queued(); }
+  void send_last(base::Bytes message) override {
+    SANDBAR_ON_LOOP(connection_->loop());
+    connection_->send_last(std::move(message));
+  }
   void close(std::string_view reason) override { connection_->close(reason); }
   [[nodiscard]] std::string peer() const override { return connection_->peer(); }
 

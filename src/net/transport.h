@@ -48,6 +48,9 @@ class Transport {
   [[nodiscard]] virtual std::size_t queued() const = 0;
   /// Sends what is queued, then a close frame with the reason (cut to 123 bytes), then ends; the peer gets 2 s for it.
   virtual void close(std::string_view reason) = 0;
+  /// For an end without a wait: gives the kernel what it takes now of what is queued and of this last message. The
+  /// handler hears nothing any more; the transport is to be destroyed next.
+  virtual void send_last(base::Bytes message) = 0;
   /// "127.0.0.1:40122", "unix", "pid 17": for messages.
   [[nodiscard]] virtual std::string peer() const = 0;
 };

@@ -103,8 +103,21 @@ OperationId RemoteFileSystem::get_attributes(const Caller& caller, NodeId id, Fi
   Pins pins{.nodes = {id}, .files = {}};
   if (file != nullptr) pins.files.push_back(file->id);
   const wire::GetAttributes request{node->object, file != nullptr ? file->handle : wire::HandleId{}};
-  return ask_once(std::move(done), std::move(pins), context(caller), request, {},
-                  [this, id](auto&& answer) { return heard(id, answer.reply.attributes); });
+  const OperationId operation = ask_once(std::move(done), std::move(pins), context(caller), request, {},
+                                         [this, id](auto&& answer) { return heard(id, answer.reply.attributes); });
+  if (id == kRootNode) answer_root_early(operation);
+  return operation;
+}
+
+/// umount(8) looks at the mount point first, and must not wait for a link that is silent: what was heard last will do.
+void RemoteFileSystem::answer_root_early(OperationId id) {
+  const std::weak_ptr<Operation> waiting = operations_.find(id);
+  loop_.schedule(kRootPatience, [this, alive = std::weak_ptr(alive_), waiting] {
+    const auto operation = waiting.lock();
+    if (alive.expired() || !operation || operation->finished) return;
+    const Node* root = inodes_.find(kRootNode);
+    finish(static_cast<OperationOf<Stat>&>(*operation), heard(kRootNode, root->attributes));
+  });
 }
 
 int RemoteFileSystem::fill_changes(const Changes& changes, wire::SetAttributes& request) const {

@@ -82,6 +82,9 @@ class RemoteFileSystem final : public FileSystem {
   [[nodiscard]] Counts counts() const override;
 
  private:
+  /// For how long a stat of the root waits for the sandbox.
+  static constexpr base::Duration kRootPatience = std::chrono::milliseconds(500);
+
   struct ReadProgress;
   struct WriteProgress;
   struct Listing;
@@ -138,6 +141,7 @@ class RemoteFileSystem final : public FileSystem {
   [[nodiscard]] Result<base::Bytes> remote_acl(base::Bytes value) const;
   [[nodiscard]] Entry entry(const Node& node) const;
   Result<Stat> heard(NodeId node, const Attributes& attributes);
+  void answer_root_early(OperationId id);
   /// After a request that failed, or was given up, without telling whether it bound these: they are not wanted.
   void abandon(const Error& error, wire::ObjectId object, wire::HandleId handle);
 

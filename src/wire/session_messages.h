@@ -20,8 +20,8 @@ struct Limits {
   bool operator==(const Limits&) const = default;
 };
 
-/// The first frame each way on each connection, the client's first. Capabilities that the receiver does not know are ignored; one it
-/// needs and does not find makes it close with a reason.
+/// The first frame each way on each connection, the client's first. Capabilities that the receiver does not know are
+/// ignored; one it needs and does not find makes it close with a reason.
 struct Hello {
   std::string software;  ///< "sandbar 0.1.0", for people
   std::vector<std::string> capabilities;
@@ -36,16 +36,18 @@ struct Hello {
   std::uint32_t gid = 0;
   MutationNumber last_mutation;  ///< the journal's last begun mutation that the agent knows
   // Resuming; see sandbox-mux.7, "Sessions and connections".
-  std::string session;          ///< the agent's: what it calls this session; the client's: the one that it comes back to
-  std::uint64_t fence = 0;      ///< the client's: higher than in any earlier hello for this session; 0 in the first
-  std::uint64_t received = 0;   ///< the last frame's number that the sender has of the other
-  std::uint64_t lease = 0;      ///< the agent's: seconds for which it keeps the session when the connection is lost
-  bool locks_lost = false;      ///< the agent's: it gave the session's locks back while the connection was lost
+  std::string session;         ///< the agent's: what it calls this session; the client's: the one that it comes back to
+  std::uint64_t fence = 0;     ///< the client's: higher than in any earlier hello for this session; 0 in the first
+  std::uint64_t received = 0;  ///< the last frame's number that the sender has of the other
+  std::uint64_t lease = 0;     ///< the agent's: seconds for which it keeps the session when the connection is lost
+  bool locks_lost = false;     ///< the agent's: it gave the session's locks back while the connection was lost
   bool operator==(const Hello&) const = default;
 };
 
 constexpr const char* kCapabilityFilesPosix = "files.posix.1";
 constexpr const char* kCapabilityProcess = "process.1";
+/// The client's: it comes back when its connection is lost, and wants its session kept for that.
+constexpr const char* kCapabilityResume = "resume.1";
 
 /// Why a side closes the connection; the last frame it sends.
 struct Goodbye {

@@ -15,10 +15,11 @@ class Exec(Case):
         super().setUp()
         self.box = self.agent()
 
-    def start(self, *command, options=(), **popen):
+    def start(self, *command, options=(), box=None, **popen):
+        box = box or self.box
         popen.setdefault("stdin", subprocess.DEVNULL)
         process = subprocess.Popen(
-            [EXEC, self.box.url, "--token-file", str(self.box.token_file), *options, "--", *command],
+            [EXEC, box.url, "--token-file", str(box.token_file), *options, "--", *command],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **popen)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.stdout.close)
@@ -139,18 +140,20 @@ class Exec(Case):
             self.assertEqual(process.wait(timeout=30), 7)
 
     def test_a_killed_client_leaves_no_process(self):
-        process = self.start("sh", "-c", "echo $$; exec sleep 1000")
+        box = self.agent(name="short", extra=["--session-lease", "1s"])
+        process = self.start("sh", "-c", "echo $$; exec sleep 1000", box=box)
         pid = int(process.stdout.readline())
         process.kill()
         process.wait()
         wait_for("the command to be gone", lambda: not os.path.exists(f"/proc/{pid}"))
 
     def test_a_dying_agent_is_never_a_zero(self):
-        process = self.start("sleep", "1000")
-        wait_for("the command to run", lambda: b"sleep" in run("ps", "--ppid", self.box.process.pid, "-o", "comm", text=False, check=False).stdout)
-        self.box.process.kill()
+        box = self.agent(name="short", extra=["--session-lease", "2s"])
+        process = self.start("sleep", "1000", box=box)
+        wait_for("the command to run", lambda: b"sleep" in run("ps", "--ppid", box.process.pid, "-o", "comm", text=False, check=False).stdout)
+        box.process.kill()
         self.assertEqual(process.wait(timeout=30), 125)
-        self.assertIn(b"sandbox-exec:", process.stderr.read())
+        self.assertIn(b"could not be reached", process.stderr.read())
 
     def test_a_closed_reader_ends_the_command(self):
         done = run("sh", "-c", f"'{EXEC}' {self.box.url} --token-file {self.box.token_file} -- yes | head -n 3")

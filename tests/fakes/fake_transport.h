@@ -107,6 +107,10 @@ class FakeTransport final : public net::Transport {
     });
     hang_up();
   }
+  void send_last(base::Bytes message) override {
+    end_->handler = nullptr;
+    send(std::move(message));
+  }
   [[nodiscard]] std::string peer() const override { return "fake"; }
 
  private:

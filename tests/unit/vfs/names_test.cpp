@@ -48,6 +48,29 @@ TEST_F(Names, OpenRefusesAFile) {
   EXPECT_EQ(remote.bound_objects(), 0U);
 }
 
+TEST_F(Names, AStatOfTheRootDoesNotWaitForASilentLink) {
+  remote.tree.put_file("/f", "");
+  open();
+  auto before = stat(kRootNode);
+  ASSERT_EQ(before.os_errno(), 0);
+  const Entry file = find("/f");
+  remote.hold = fakes::FakeRemote::Hold::requests;
+  auto root = start_stat(kRootNode);
+  auto other = start_stat(file.node);
+  loop.advance(std::chrono::milliseconds(499));
+  EXPECT_FALSE(root.ready());
+  loop.advance(std::chrono::milliseconds(1));
+  ASSERT_EQ(root.os_errno(), 0);
+  EXPECT_EQ(root.result()->attributes.inode, before.result()->attributes.inode);
+  EXPECT_FALSE(other.ready()) << "only the root has this need";
+  remote.hold = fakes::FakeRemote::Hold::none;
+  remote.let_go(0);
+  remote.let_go(0);
+  loop.drain();
+  EXPECT_EQ(other.os_errno(), 0);
+  EXPECT_EQ(fs->counts().operations, 0U);
+}
+
 TEST_F(Names, OpenPassesOnWhatAttachFailedWith) {
   Options options;
   options.directory = "/none";

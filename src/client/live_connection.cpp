@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/live_connection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/text.h"
+#include "base/thread_check.h"
+
+namespace sandbar::client {
+namespace {
+
+/// A connection that lived for less does not count as one: an agent that takes and drops each at once is not asked
+/// without a pause.
+constexpr base::Duration kLived = std::chrono::milliseconds(100);
+/// An agent that promises more is not believed.
+constexpr std::uint64_t kLongestLease = 7 * 24 * 3600;
+
+bool offers(const wire::Hello& hello, const char* capability) {
+  return std::find(hello.capabilities.begin(), hello.capabilities.end(), capability) != hello.capabilities.end();
+}
+
+mux::SessionOptions session_options(const ConnectionOptions& options, base::Duration timeout) {
+  mux::SessionOptions session;
+  session.role = mux::Role::client;
+  session.resumable = options.reconnect;
+  session.hello.software = "sandbar " SANDBAR_VERSION;
+  session.hello.capabilities = {wire::kCapabilityFilesPosix, wire::kCapabilityProcess};
+  if (options.reconnect) session.hello.capabilities.emplace_back(wire::kCapabilityResume);
+  session.hello.journal = options.journal;
+  session.hello_timeout = timeout;
+  return session;
+}
+
+std::uint64_t random_seed() {
+  std::uint64_t seed = 0;
+  const std::string bytes = base::random_bytes(sizeof seed);
+  std::memcpy(&seed, bytes.data(), sizeof seed);
+  return seed;
+}
+
+}  // namespace
+
+LiveConnection::LiveConnection(base::Loop& loop, Target target, ConnectionOptions options,
+                               std::unique_ptr<net::Transport> transport, base::Duration left,
+                               base::Function<void(Result<void>)> settled)
+    : loop_(loop),
+      target_(std::move(target)),
+      options_(std::move(options)),
+      settled_(std::move(settled)),
+      backoff_(random_seed()) {
+  begin_session(std::move(transport), left);
+}
+
+LiveConnection::~LiveConnection() {
+  loop_.cancel(timer_);
+  loop_.cancel(lease_timer_);
+}
+
+base::Task LiveConnection::guarded(void (LiveConnection::*step)()) {
+  return [this, alive = std::weak_ptr<bool>(alive_), step] {
+    if (!alive.expired()) (this->*step)();
+  };
+}
+
+void LiveConnection::begin_session(std::unique_ptr<net::Transport> transport, base::Duration timeout) {
+  mux::Session::Handler& handler = *this;
+  over_ = false;
+  session_ = std::make_unique<mux::Session>(loop_, std::move(transport), session_options(options_, timeout), handler);
+}
+
+void LiveConnection::on_lost(base::Function<void(Error)> lost) {
+  SANDBAR_ON_LOOP(loop_);
+  lost_ = std::move(lost);
+  if (lost_ && reason_) tell_lost();
+}
+
+void LiveConnection::on_ready(const wire::Hello& peer_hello) {
+  if (!offers(peer_hello, wire::kCapabilityFilesPosix)) {
+    const Error error = make_error(
+        Errc::unsupported, "",
+        std::string("the agent does not offer ") + wire::kCapabilityFilesPosix + "; it may be of another version");
+    return files_ ? session_->close(error) : settle(error);
+  }
+  begun_ = true;
+  up_since_ = loop_.now();
+  if (!files_) {
+    files_.emplace(loop_, *session_, !options_.journal.empty());
+    return settle({});
+  }
+  files_->restart(*session_);
+  broken_ = false;
+  tell(ConnectionEvent::Kind::renewed);
+}
+
+void LiveConnection::on_request(mux::Message, mux::Responder responder) {
+  responder.fail(make_error(Errc::unsupported, "request", "a client offers no service"));
+}
+
+void LiveConnection::on_detached(const Error& reason) {
+  const bool again = std::exchange(broken_, true);
+  tell(again ? ConnectionEvent::Kind::failed : ConnectionEvent::Kind::lost, reason);
+  if (!again) {
+    const std::chrono::seconds lease(std::min(session_->peer_hello().lease, kLongestLease));
+    lease_timer_ = loop_.schedule(lease, guarded(&LiveConnection::lease_over));
+  }
+  dial_later();
+}
+
+/// Whoever waits for what only this session had is told; files go on with the next one.
+void LiveConnection::lease_over() {
+  session_->close(
+      make_error(Errc::disconnected, "", "the sandbox could not be reached for as long as it keeps a session"));
+}
+
+void LiveConnection::on_resumed(const wire::Hello& peer_hello) {
+  up_since_ = loop_.now();
+  loop_.cancel(lease_timer_);
+  if (peer_hello.locks_lost) files_->locks_lost();
+  broken_ = false;
+  tell(ConnectionEvent::Kind::resumed);
+}
+
+void LiveConnection::on_closed(const Error& reason) {
+  if (settled_) return settle(reason);
+  if (!options_.reconnect) {
+    reason_ = reason;
+    files_->give_up(reason);
+    if (lost_) tell_lost();
+    return;
+  }
+  // The session that is over stays until the next one is there: we are inside its call.
+  over_ = true;
+  loop_.cancel(lease_timer_);
+  if (!std::exchange(broken_, true)) tell(ConnectionEvent::Kind::lost, reason);
+  tell(std::exchange(begun_, false) ? ConnectionEvent::Kind::session_lost : ConnectionEvent::Kind::failed, reason);
+  dial_later();
+}
+
+void LiveConnection::settle(Result<void> outcome) {
+  if (auto settled = std::exchange(settled_, nullptr)) settled(std::move(outcome));
+}
+
+/// Posted, so that it comes after the completions of failed requests, and so that the callback may destroy us.
+void LiveConnection::tell_lost() {
+  loop_.post([alive = std::weak_ptr<bool>(alive_), lost = std::exchange(lost_, nullptr), reason = *reason_]() mutable {
+    if (!alive.expired()) lost(std::move(reason));
+  });
+}
+
+void LiveConnection::tell(ConnectionEvent::Kind kind, Error reason) {
+  loop_.post([this, alive = std::weak_ptr<bool>(alive_), event = ConnectionEvent{kind, std::move(reason)}] {
+    if (!alive.expired() && told_) told_(event);
+  });
+}
+
+void LiveConnection::network_changed() {
+  if (!broken_ || dialing_) return;
+  backoff_.reset();
+  dial_later();
+}
+
+void LiveConnection::dial_later() {
+  loop_.cancel(timer_);
+  if (up_since_ != base::TimePoint{} && loop_.now() - up_since_ >= kLived) backoff_.reset();
+  up_since_ = {};
+  timer_ = loop_.schedule(backoff_.next(), guarded(&LiveConnection::dial_now));
+}
+
+void LiveConnection::dial_now() {
+  dialing_ = dial(loop_, target_, options_, options_.timeout,
+                  [this, alive = std::weak_ptr<bool>(alive_)](Result<std::unique_ptr<net::Transport>> transport) {
+                    if (!alive.expired()) dialed(std::move(transport));
+                  });
+}
+
+void LiveConnection::dialed(Result<std::unique_ptr<net::Transport>> transport) {
+  // Posted: the attempt's own call is on the stack.
+  loop_.post([this, alive = std::weak_ptr<bool>(alive_), transport = std::move(transport)]() mutable {
+    if (alive.expired()) return;
+    dialing_.reset();
+    if (!transport) {
+      tell(ConnectionEvent::Kind::failed, std::move(transport).error());
+      return dial_later();
+    }
+    if (over_) return begin_session(std::move(*transport), options_.timeout);
+    session_->resume(std::move(*transport));
+  });
+}
+
+}  // namespace sandbar::client
