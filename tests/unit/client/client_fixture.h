@@ -135,7 +135,7 @@ class ClientTest : public ::testing::Test {
   Target target() const { return Target::parse(agent_->target() + ":/work").value(); }
   Client& client() {
     if (!client_) {
-      auto connected = Client::connect(target());
+      auto connected = Client::connect(target(), options_);
       if (!connected) {
         ADD_FAILURE() << connected.error().message();
         std::abort();
@@ -153,6 +153,8 @@ class ClientTest : public ::testing::Test {
     }
     return std::move(process).value();
   }
+  ClientOptions options_;  ///< of client()
+
   void end_outputs() {
     process_.out.send({}, true);
     process_.err.send({}, true);

@@ -61,6 +61,7 @@ TEST_F(ClientTest, ASignalsEndIsTold) {
 }
 
 TEST_F(ClientTest, ALostConnectionIsNeverAnExitCode) {
+  options_.reconnect = false;
   Process process = spawn({.argv = {"cmd"}, .has_input = true});
   agent_->run([&] { end_outputs(); });
   agent_->drop_sessions();

@@ -176,7 +176,7 @@ TEST_F(Interrupts, TheTimeLimitIsTheOption) {
   options.timeout = std::chrono::seconds(5);
   open(options);
   remote.hold = Hold::requests;
-  auto pending = start_stat(kRootNode);
+  auto pending = start_lookup(kRootNode, "d");
   loop.advance(std::chrono::seconds(5));
   EXPECT_TRUE(pending.failed_with(Errc::timeout));
 }
