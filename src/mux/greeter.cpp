@@ -31,8 +31,12 @@ void Greeter::on_message(base::Bytes message) {
       transport_->send(wire::encode_frame({FrameType::pong, 0, 0, frame->channel, 0, {}, {}}));
     return;
   }
-  if (frame->type == FrameType::goodbye) return transport_->close("goodbye");
-  if (frame->type != FrameType::hello)
+  if (frame->type == FrameType::goodbye) {
+    greeted_ = nullptr;
+    loop_.cancel(std::exchange(timer_, {}));
+    return transport_->close("goodbye");
+  }
+  if (frame->type != FrameType::hello || frame->lane != 0)
     return refuse(make_error(Errc::protocol, "read from the peer", "the first frame is not a hello"));
   Result<wire::Hello> hello = wire::decode_hello(frame->head);
   if (!hello) return refuse(hello.error());

@@ -75,6 +75,12 @@ std::optional<OutFrame> Scheduler::next(std::size_t fragment, bool bulk) {
     return frame;
   }
   while (!small_.empty() || (bulk && !bulk_.empty())) {
+    if (!bulk && !small_.front().message && waiting(small_.front().channel) > kSmall) {
+      // A stream that had little to say when it queued up.
+      bulk_.push_back(std::move(small_.front()));
+      small_.pop_front();
+      continue;
+    }
     const bool bulk_turn = bulk && (small_.empty() || (!bulk_.empty() && small_run_ >= kSmallRun));
     std::optional<OutFrame> frame = take(bulk_turn ? bulk_ : small_, fragment);
     if (!frame) continue;  // a channel that was dropped

@@ -128,7 +128,7 @@ class Session {
 
   /// The client's: goes on with another connection, in place of the one there is, where it says hello again.
   /// Errc::unknown ends the session when the agent does not know it any more; after all other failures on_detached
-  /// comes again.
+  /// comes again. Ignored, and the transport dropped, by a session that does not outlive its connections.
   void resume(std::unique_ptr<net::Transport> transport);
   /// The agent's: the client came back on another connection, with this hello. An error, with the transport left where
   /// it is and nothing changed, for a connection that is older than the present one, or when what it says cannot be.

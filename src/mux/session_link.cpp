@@ -50,6 +50,7 @@ void SessionCore::lose_link(const Error& reason) {
 void SessionCore::link_up() {
   loop_.cancel(std::exchange(hello_timer_, {}));
   linked_ = true;
+  ping_.reset();  // one that waited for the hello would measure that
   peer_ = transport_->peer();
   sizer_ = {};
 }
@@ -117,7 +118,8 @@ void SessionCore::count_received(std::size_t bytes) {
 void SessionCore::resume(std::unique_ptr<net::Transport> transport) {
   SANDBAR_ON_LOOP(loop_);
   SANDBAR_ASSERT(options_.role == Role::client);
-  if (phase_ != Phase::ready) return;
+  // Without a name the agent would take it for a new session.
+  if (!outlives_connections()) return;
   drop_link();
   transport_ = std::move(transport);
   transport_->start(*this);

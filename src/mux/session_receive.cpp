@@ -29,13 +29,13 @@ void SessionCore::on_message(base::Bytes message) {
 }
 
 Result<void> SessionCore::check_sequence(const wire::Frame& frame) {
-  if (frame.lane != 0) return broken("a lane that was not agreed on");
   if (frame.sequence != received_sequence_ + 1) return broken("a frame is missing or repeated");
   ++received_sequence_;
   return {};
 }
 
 Result<void> SessionCore::receive(const wire::Frame& frame) {
+  if (frame.lane != 0) return broken("a lane that was not agreed on");
   if (!wire::is_numbered(frame.type)) return receive_unnumbered(frame);
   if (phase_ == Phase::hello) return broken("the first frame is not a hello");
   if (!linked_) return broken("the first frame on a connection is not a hello");
@@ -80,7 +80,6 @@ Result<void> SessionCore::receive_unnumbered(const wire::Frame& frame) {
 
 Result<void> SessionCore::receive_ack(const wire::Frame& frame) {
   if (!linked_) return broken("the first frame on a connection is not a hello");
-  if (frame.lane != 0) return broken("a lane that was not agreed on");
   if (!sent_.acknowledged(frame.channel)) return broken("an acknowledgement of what was not sent");
   pump();
   return {};

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,7 @@ class FakeTransport final : public net::Transport {
     bool automatic = true;
     bool record = false;
     bool closed = false;
+    std::optional<Error> final;  ///< why it ended, for a handler that comes later
 
     bool full() const { return bytes >= high_water; }
 
@@ -61,6 +63,7 @@ class FakeTransport final : public net::Transport {
     void end(const Error& reason) {
       if (closed) return;
       closed = true;
+      final = reason;
       if (handler != nullptr) std::exchange(handler, nullptr)->on_closed(reason);
     }
   };
@@ -69,6 +72,7 @@ class FakeTransport final : public net::Transport {
   ~FakeTransport() override {
     end_->handler = nullptr;
     end_->closed = true;
+    end_->final.reset();
     hang_up();
   }
 
@@ -81,6 +85,7 @@ class FakeTransport final : public net::Transport {
       return;
     }
     end_->loop.post([end = end_, &handler] {
+      if (end->final) handler.on_closed(*end->final);
       if (end->closed) return;
       end->handler = &handler;
       while (!end->early.empty() && end->handler != nullptr) {

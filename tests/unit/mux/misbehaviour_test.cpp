@@ -2,75 +2,13 @@
 // A hostile peer: whatever breaks the rules ends the session with Errc::protocol, and nothing else happens.
 #include <gtest/gtest.h>
 
-#include "unit/mux/session_pair.h"
-#include "wire/codec.h"
-#include "wire/frame.h"
-#include "wire/limits.h"
+#include "unit/mux/hostile.h"
 
 namespace sandbar::mux {
 namespace {
 
 using wire::Frame;
 using wire::FrameType;
-
-/// As wire::encode_frame, which would not write what we need here.
-std::string encode(const Frame& frame) {
-  std::string out;
-  const auto put = [&out](std::uint64_t number, int bytes) {
-    for (int i = 0; i < bytes; ++i) out += static_cast<char>(number >> (8 * i) & 0xFF);
-  };
-  put(wire::kFrameVersion, 1);
-  put(static_cast<std::uint64_t>(frame.type), 1);
-  put(frame.flags, 1);
-  put(frame.lane, 1);
-  put(frame.head.size(), 4);
-  put(frame.channel, 8);
-  put(frame.sequence, 8);
-  return out.append(frame.head).append(frame.body);
-}
-
-/// An agent's session whose client is the test, frame by frame.
-struct Hostile : net::Transport::Handler {
-  Hostile() {
-    auto [a, b] = fakes::FakeTransport::pair(loop);
-    mine = std::move(a);
-    mine->start(*this);
-    SessionOptions options;
-    options.role = Role::agent;
-    agent = std::make_unique<Session>(loop, std::move(b), std::move(options), handler);
-  }
-  void on_message(base::Bytes message) override { received.push_back(std::move(message)); }
-  void on_writable() override {}
-  void on_closed(Error) override { gone = true; }
-
-  void raw(base::Bytes message) {
-    mine->send(std::move(message));
-    loop.drain();
-  }
-  void send(FrameType type, std::uint64_t channel, std::string head = {}, std::string body = {},
-            std::uint8_t flags = 0) {
-    const bool numbered = wire::is_numbered(type);
-    raw(encode(Frame{type, flags, 0, channel, numbered ? ++sequence : 0, head, body}));
-  }
-  void hello() {
-    wire::Hello hello;
-    hello.limits = {wire::kMaxBody, wire::kMaxRequests, wire::kRequestWindow, wire::kMaxChannels, wire::kChannelWindow};
-    send(FrameType::hello, 0, wire::encode_hello(hello));
-  }
-  void expect_thrown_out() {
-    ASSERT_TRUE(handler.closed);
-    EXPECT_EQ(handler.closed->code, Errc::protocol) << handler.closed->message();
-    EXPECT_TRUE(gone);
-  }
-
-  fakes::FakeLoop loop;
-  Recorder handler;
-  std::unique_ptr<fakes::FakeTransport> mine;
-  std::unique_ptr<Session> agent;
-  std::vector<base::Bytes> received;
-  std::uint64_t sequence = 0;
-  bool gone = false;
-};
 
 TEST(Misbehaviour, NothingBeforeTheHello) {
   Hostile peer;
@@ -103,20 +41,31 @@ TEST(Misbehaviour, AHelloWithImpossibleLimits) {
 }
 
 TEST(Misbehaviour, ASequenceNumberSkippedOrRepeated) {
-  for (const std::uint64_t next : {2U, 3U}) {
+  for (const std::uint64_t next : {1U, 3U, 100U}) {
     Hostile peer;
     peer.hello();
-    peer.sequence = next - 1;
     peer.send(FrameType::request, 1, "{}");
+    ASSERT_FALSE(peer.handler.closed);
+    peer.sequence = next - 1;
+    peer.send(FrameType::request, 2, "{}");
     peer.expect_thrown_out();
+    EXPECT_EQ(peer.handler.requests.size(), 1U);
   }
+  Hostile peer;
+  peer.hello();
+  peer.sequence = 1;
+  peer.send(FrameType::request, 1, "{}");
+  peer.expect_thrown_out();
 }
 
 TEST(Misbehaviour, ALaneThatWasNotAgreedOn) {
   Hostile peer;
   peer.hello();
-  peer.raw(encode(Frame{FrameType::request, 0, 1, 1, ++peer.sequence, "{}", ""}));
+  peer.raw(encode_anything(Frame{FrameType::request, 0, 1, 1, ++peer.sequence, "{}", ""}));
   peer.expect_thrown_out();
+  Hostile other;
+  other.raw(encode_anything(Frame{FrameType::hello, 0, 1, 0, 0, wire::encode_hello(plain_hello()), ""}));
+  other.expect_thrown_out();
 }
 
 TEST(Misbehaviour, ARequestNumberInUse) {
@@ -270,7 +219,7 @@ TEST(Misbehaviour, FramesForAChannelThatWeResetAreNoFault) {
   Hostile peer;
   peer.hello();
   peer.send(FrameType::open, 1);
-  peer.agent->take_channel(wire::ChannelId(1))->reset(make_error(Errc::cancelled, "", ""));
+  peer.session->take_channel(wire::ChannelId(1))->reset(make_error(Errc::cancelled, "", ""));
   peer.send(FrameType::data, 1, "", "on its way");
   peer.send(FrameType::end, 1);
   EXPECT_FALSE(peer.handler.closed);

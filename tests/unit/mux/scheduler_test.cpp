@@ -103,6 +103,70 @@ TEST(Scheduler, ControlGoesFirst) {
   EXPECT_EQ(scheduler.next(kFragment)->type, FrameType::open);
 }
 
+TEST(Scheduler, WithoutBulkOnlyControlAndSmallGoOut) {
+  Scheduler scheduler;
+  scheduler.push_message(message(FrameType::request, 1, Scheduler::kSmall + 1));
+  scheduler.push_data(3, std::string(Scheduler::kSmall + 1, 'd'));
+  EXPECT_FALSE(scheduler.next(kFragment, false));
+  scheduler.push_message(message(FrameType::response, 2, Scheduler::kSmall - 4));
+  scheduler.push_data(5, std::string(Scheduler::kSmall, 'd'));
+  scheduler.push_end(5);
+  scheduler.push_control({FrameType::open, 0, 7, {}, {}});
+  EXPECT_EQ(scheduler.next(kFragment, false)->channel, 7U);
+  EXPECT_EQ(scheduler.next(kFragment, false)->channel, 2U);
+  EXPECT_EQ(scheduler.next(kFragment, false)->body.size(), Scheduler::kSmall);
+  EXPECT_EQ(scheduler.next(kFragment, false)->type, FrameType::end);
+  EXPECT_FALSE(scheduler.next(kFragment, false));
+  EXPECT_FALSE(scheduler.empty());
+  EXPECT_EQ(scheduler.next(kFragment)->channel, 1U);
+  EXPECT_EQ(scheduler.next(kFragment)->channel, 3U);
+  EXPECT_TRUE(scheduler.empty());
+}
+
+TEST(Scheduler, WithoutBulkAStreamThatHasGrownWaits) {
+  Scheduler scheduler;
+  scheduler.push_data(3, "little");
+  scheduler.push_data(3, std::string(kFragment, 'd'));
+  EXPECT_FALSE(scheduler.next(kFragment, false)) << "it would take the small ones' reserve";
+  EXPECT_EQ(scheduler.waiting(3), kFragment + 6);
+  EXPECT_EQ(scheduler.next(kFragment)->body.size(), kFragment);
+  EXPECT_EQ(scheduler.next(kFragment, false)->body.size(), 6U);
+  EXPECT_TRUE(scheduler.empty());
+}
+
+TEST(Scheduler, WithoutBulkThereIsNoTurnOfBulk) {
+  Scheduler scheduler;
+  scheduler.push_data(5, std::string(kFragment, 'd'));
+  for (int i = 0; i < 1000; ++i) {
+    scheduler.push_message(message(FrameType::request, 1000, 1000));
+    ASSERT_EQ(scheduler.next(kFragment, false)->channel, 1000U);
+  }
+  scheduler.push_message(message(FrameType::request, 1000, 1000));
+  EXPECT_EQ(scheduler.next(kFragment)->channel, 5U) << "its turn comes as soon as it may";
+}
+
+TEST(Scheduler, CountsTheBytesThatWait) {
+  Scheduler scheduler;
+  EXPECT_EQ(scheduler.bytes(), 0U);
+  scheduler.push_message(message(FrameType::request, 1, 100'000));
+  scheduler.push_message(message(FrameType::response, 2, 10));
+  scheduler.push_data(3, std::string(50, 'd'));
+  scheduler.push_data(5, std::string(70'000, 'd'));
+  scheduler.push_end(5);
+  std::size_t waiting = 100'004 + 14 + 50 + 70'000;
+  EXPECT_EQ(scheduler.bytes(), waiting);
+  EXPECT_EQ(scheduler.response_bytes(), 14U);
+  while (const auto frame = scheduler.next(kFragment)) {
+    waiting -= frame->head.size() + frame->body.size();
+    EXPECT_EQ(scheduler.bytes(), waiting);
+    if (frame->channel != 5 || frame->type != FrameType::data) continue;
+    waiting -= scheduler.waiting(5);
+    scheduler.drop_channel(5);
+    EXPECT_EQ(scheduler.bytes(), waiting);
+  }
+  EXPECT_EQ(scheduler.bytes(), 0U);
+}
+
 TEST(FragmentSizer, FollowsTheMeasuredRateWithinItsBounds) {
   base::TimePoint now{std::chrono::hours(1)};
   const auto run = [&](double bytes_per_second) {

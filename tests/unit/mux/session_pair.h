@@ -26,6 +26,14 @@ class Recorder : public Session::Handler {
     responders.push_back(std::move(responder));
   }
   void on_drained() override { ++drained; }
+  void on_detached(const Error& reason) override {
+    ++detaches;
+    detached = reason;
+  }
+  void on_resumed(const wire::Hello& hello) override {
+    ++resumes;
+    resumed = hello;
+  }
   void on_closed(const Error& reason) override {
     ++closes;
     closed = reason;
@@ -35,7 +43,11 @@ class Recorder : public Session::Handler {
   std::optional<wire::Hello> ready;
   std::vector<Message> requests;
   std::vector<Responder> responders;
+  std::optional<Error> detached;
+  std::optional<wire::Hello> resumed;
   std::optional<Error> closed;
+  int detaches = 0;
+  int resumes = 0;
   int closes = 0;
   int drained = 0;
 };

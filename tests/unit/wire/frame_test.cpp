@@ -88,7 +88,7 @@ TEST(Frame, Version) {
 
 TEST(Frame, Type) {
   const base::Bytes message = encode_frame({FrameType::ping, 0, 0, 1, 0, "", ""});
-  for (const int type : {0, 13, 255}) EXPECT_EQ(why(changed(message, 1, type)), "unknown type");
+  for (const int type : {0, 14, 255}) EXPECT_EQ(why(changed(message, 1, type)), "unknown type");
 }
 
 TEST(Frame, Flags) {

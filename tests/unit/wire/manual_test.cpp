@@ -77,7 +77,7 @@ TEST(Manual, HasTheSessionsHeads) {
     EXPECT_NE(hello.find("  " + field.name), std::string::npos) << field.name;
   expect_fields("goodbye", part(manual, ".SS Goodbye", ".EE"), list_fields<Goodbye>());
   expect_fields("request", part(manual, ".SS Request", ".EE"), list_fields<RequestContext>());
-  for (const char* capability : {kCapabilityFilesPosix, kCapabilityProcess})
+  for (const char* capability : {kCapabilityFilesPosix, kCapabilityProcess, kCapabilityResume})
     EXPECT_NE(manual.find(capability), std::string::npos) << capability;
 }
 
@@ -108,6 +108,8 @@ TEST(Manual, HasEveryLimit) {
       {"an extended attribute's value ", kMaxXattrValue},
       {"supplementary groups ", kMaxGroups},
       {"a process' id ", kMaxProcessId},
+      {"unacknowledged frames ", kMaxUnacknowledged},
+      {"reserve of these for small messages ", kUnacknowledgedReserve},
       {"texts of a hello, codes ", kMaxLabel},
       {"an error's message ", kMaxErrorText},
   };
