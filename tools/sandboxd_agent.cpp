@@ -119,7 +119,8 @@ void declare_agent(cli::App& app, AgentArguments& into) {
   app.option("--root", into.root, "DIR", "the directory to serve; its clients reach no file outside")
       .option("--listen", into.listen, "ADDR", "HOST:PORT (port 0 picks a free one) or unix:PATH")
       .flag("--stdio", into.stdio, "serve one client on stdin and stdout instead")
-      .option("--state", into.state, "DIR", "keeps who this agent is across its starts; made when missing")
+      .option("--state", into.state, "DIR",
+              "keeps who this agent is, and what clients did, across its starts; made when missing")
       .option("--token-file", into.token_file, "FILE", "holds the token that clients must show (else SANDBOX_TOKEN)")
       .flag("--no-auth", into.no_auth, "ask for no token: only on loopback addresses, Unix sockets and stdio");
   app.section("Exit codes",

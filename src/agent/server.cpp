@@ -24,7 +24,7 @@ bool same_token(std::string_view a, std::string_view b) {
 AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, ServerOptions options)
     : loop_(loop),
       token_(std::move(options.token)),
-      journals_(loop),
+      journals_(loop, state.journals()),
       processes_(loop, root, journals_, options.processes),
       services_{loop, root, pool_, journals_, processes_, state.id(), state.epoch()} {}
 
