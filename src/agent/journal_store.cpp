@@ -17,15 +17,19 @@ JournalFacts facts_of(const JournalTable::Entry& entry) {
 
 Result<std::shared_ptr<JournalStore>> JournalStore::open(base::UniqueFd folder) {
   auto store = std::make_shared<JournalStore>();
-  store->log_ = std::make_unique<JournalLog>(std::move(folder));
-  auto loaded = store->log_->load([&store](JournalRecord record) { store->table_.apply(std::move(record)); });
+  auto log = std::make_unique<JournalLog>(std::move(folder));
+  auto loaded = log->load([&store](JournalRecord record) { store->table_.apply(std::move(record)); });
   if (!loaded) return std::move(loaded).error();
   if (loaded->damaged != 0)
     base::log_warning("the state folder's file \"journals\" was damaged (" + std::to_string(loaded->damaged) +
                       " bytes): the results of some earlier mutations are not known");
   store->table_.settle(loaded->doubtful);
   // A new file each time: without a torn tail, and of this start of the machine.
-  if (auto written = store->rewrite(); !written) return std::move(written).error();
+  store->log_ = std::move(log);
+  if (auto written = store->rewrite(); !written) {
+    store->log_.reset();  // its end writes nothing either
+    return std::move(written).error();
+  }
   return store;
 }
 

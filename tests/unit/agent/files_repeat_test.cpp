@@ -290,13 +290,14 @@ TEST_F(RepeatTest, ARepeatOfWhatAnotherSessionExecutesGetsItsResult) {
   EXPECT_EQ(text_of(service.wait(second)), text_of(service.wait(again)));
   EXPECT_EQ(0, service.error_of(wire::GetAttributes{wire::ObjectId(81), {}}));
 
+  const auto never = service.send(wire::MakeDirectory{root_there, "never", 0755, wire::ObjectId(500)}, mutation(6));
   const auto waits = service.send(wire::Unlink{wire::ObjectId(500), "c"}, mutation(4));
   other.swap(service.core);
   const auto repeated = service.send(wire::RemoveDirectory{root, "c"}, mutation(4));
   EXPECT_TRUE(service.ask(wire::RemoveDirectory{root, "d"}, mutation(3)));
   other.reset();
   EXPECT_EQ(Errc::cancelled, code_of(service.wait(waits)));
-  EXPECT_TRUE(service.wait(repeated));
+  EXPECT_EQ(R"({"is":"empty"})", text_of(service.wait(repeated)));
   EXPECT_FALSE(tree.exists("c"));
   EXPECT_EQ(4U, service.journals.last_finished("journal").value);
 }
@@ -304,8 +305,11 @@ TEST_F(RepeatTest, ARepeatOfWhatAnotherSessionExecutesGetsItsResult) {
 TEST_F(RepeatTest, ASessionThatEndsLeavesItsNumbersToTheNext) {
   // Its turn has come, and it waits for an id.
   const auto turn_of = [&](std::uint64_t n) { return service.journals.last_begun("journal").value == n; };
+  const auto never = service.send(wire::MakeDirectory{root, "never", 0755, wire::ObjectId(70)}, mutation(3));
   const auto lost = service.send(wire::Unlink{wire::ObjectId(70), "x"}, mutation(1));
   ASSERT_TRUE(service.loop.run_until([&] { return turn_of(1); }));
+  EXPECT_EQ(0, service.error_of(wire::GetAttributes{root, {}}));
+  EXPECT_FALSE(lost->answer);
   reconnect();
   tree.write("x", "");
   EXPECT_TRUE(service.ask(wire::Unlink{root, "x"}, mutation(1)));

@@ -328,7 +328,7 @@ TEST_F(JournalStoreTest, WhatIsNotItsFileIsRefused) {
   append_journal_record(other_version, {JournalRecordType::opened, 0, 2, "boot", {}, false, {}});
   std::string no_front;
   append_journal_record(no_front, journal_record(1, 0, "j"));
-  for (const std::string& bytes : {std::string("text"), other_version, no_front, std::string(100000, '\0')}) {
+  for (const std::string& bytes : {std::string("text"), other_version, no_front, std::string(1000, '\0')}) {
     set_content(bytes);
     const auto opened = open();
     ASSERT_FALSE(opened) << bytes.substr(0, 10);
@@ -425,12 +425,11 @@ TEST_F(JournalStoreTest, WhatCannotBeRecordedIsNotBegun) {
 TEST_F(JournalStoreTest, AResultThatCannotBeRecordedIsLostForTheNextAgent) {
   start();
   ASSERT_TRUE(store_->begin("j", number(1)));
-  const FileLimit limit(store_->file_size());
-  store_->finish("j", number(1), reply("one"));
+  {
+    const FileLimit limit(store_->file_size());
+    store_->finish("j", number(1), reply("one"));
+  }
   EXPECT_EQ("one", head_of(1));
-  const std::string bytes = content();
-  store_.reset();
-  set_content(bytes);
   start();
   EXPECT_EQ("lost", head_of(1));
 }
