@@ -439,15 +439,15 @@ TEST_F(JournalStoreTest, ALongTimeWithoutRoomIsMadeUpFor) {
   perform(1, "one");
   {
     const FileLimit limit(store_->file_size());
-    for (std::uint64_t n = 2; n <= 2000; ++n) {
+    for (std::uint64_t n = 2; n <= 1200; ++n) {
       EXPECT_FALSE(store_->begin("j", number(n)));
       store_->finish("j", number(n), {ResultKind::error, std::string(1000, 'e')});
     }
   }
-  perform(2001, "last");
+  perform(1201, "last");
   start();
-  EXPECT_EQ("last", head_of(2001));
-  EXPECT_EQ(std::string(1000, 'e'), head_of(2000));
+  EXPECT_EQ("last", head_of(1201));
+  EXPECT_EQ(std::string(1000, 'e'), head_of(1200));
   EXPECT_EQ("one", head_of(1));
 }
 
