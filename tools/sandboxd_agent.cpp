@@ -132,7 +132,8 @@ void declare_agent(cli::App& app, AgentArguments& into) {
   app.option("--root", into.root, "DIR", "the directory to serve; its clients reach no file outside")
       .option("--listen", into.listen, "ADDR", "HOST:PORT (port 0 picks a free one) or unix:PATH")
       .flag("--stdio", into.stdio, "serve one client on stdin and stdout instead")
-      .option("--state", into.state, "DIR", "keeps who this agent is across its starts; made when missing")
+      .option("--state", into.state, "DIR",
+              "keeps who this agent is, and what clients did, across its starts; made when missing")
       .option("--token-file", into.token_file, "FILE", "holds the token that clients must show (else SANDBOX_TOKEN)")
       .option("--session-lease", into.session_lease, "TIME",
               "how long a client may stay away when its connection is lost, and still find its commands, open files "

@@ -56,7 +56,11 @@ Result<void> AgentSession::on_hello(const wire::Hello& theirs, wire::Hello& ours
   ours.locks_lost = locks_lost_;
   // A session keeps the journal that it began with.
   if (!files_) journal_ = theirs.journal;
-  if (!journal_.empty()) ours.last_mutation = services_.journals.last_begun(journal_);
+  if (journal_.empty()) return {};
+  auto claimed = services_.journals.claim(journal_, {}, theirs.last_answered);
+  if (!claimed) return std::move(claimed).error();
+  ours.last_mutation = claimed->begun;
+  ours.journal_known = claimed->known;
   return {};
 }
 

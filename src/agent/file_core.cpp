@@ -5,8 +5,42 @@
 #include <utility>
 
 #include "base/thread_check.h"
+#include "wire/codec.h"
 
 namespace sandbar::agent {
+namespace {
+
+/// What is recorded of an answer. A mutation's has no body.
+MutationResult recorded_form(const FileResult& result, wire::ChangeNumber change) {
+  if (!result) return {ResultKind::error, wire::encode_error(result.error())};
+  SANDBAR_ASSERT(result->body.empty());
+  return {ResultKind::reply, wire::encode_reply({change, result->reply})};
+}
+
+/// The answer again; `change` counts in this start of the agent, which the recorded one need not.
+Result<FileAnswer> answer_from(const MutationResult& recorded, wire::ChangeNumber change) {
+  if (recorded.kind == ResultKind::reply) {
+    auto reply = wire::decode_reply(recorded.head);
+    if (!reply) return std::move(reply).error();
+    reply->change = change;
+    return FileAnswer{std::move(reply).value(), {}};
+  }
+  Error error;
+  if (auto read = wire::decode_error(recorded.head, error); !read) return std::move(read).error();
+  return error;
+}
+
+/// On a worker: the beginning is recorded before, and the result before anybody hears of it.
+PerformedFile perform_mutation(const FileJob& job, JournalStore& store, const std::string& journal) {
+  const wire::MutationNumber number = job.request.context.mutation;
+  const Result<void> begun = store.begin(journal, number);
+  PerformedFile performed =
+      begun ? perform_file_request(job) : PerformedFile{FileResult(begun.error()), job.root.change()};
+  store.finish(journal, number, recorded_form(performed.result, performed.change));
+  return performed;
+}
+
+}  // namespace
 
 FileCore::FileCore(base::Loop& loop, Root& root, WorkerPool& pool, Journals& journals, std::string journal_id)
     : loop_(loop),
@@ -14,17 +48,20 @@ FileCore::FileCore(base::Loop& loop, Root& root, WorkerPool& pool, Journals& jou
       pool_(pool),
       journals_(journals),
       journal_id_(std::move(journal_id)),
-      locks_(std::make_shared<SessionLocks>(loop, root, pool)) {}
+      locks_(std::make_shared<SessionLocks>(loop, root, pool)) {
+  if (!journal_id_.empty()) journals_.hold(journal_id_);
+}
 
 FileCore::~FileCore() {
   SANDBAR_ON_LOOP(loop_);
   for (auto& [id, call] : calls_) {
     const wire::MutationNumber number = call.job->request.context.mutation;
-    if (call.turn == Turn::waiting) journals_.abandon(journal_id_, number);
-    // A running one's number is settled when its worker is done; one that still waited for an id ends here.
-    if (call.turn == Turn::begun && !call.running) journals_.finish(journal_id_, number);
+    if (call.turn == Turn::waiting) journals_.abandon(call.place);
+    // A running one's number is settled when its worker is done; one that still waited for an id can be sent again.
+    if (call.turn == Turn::begun && !call.running) journals_.give_back(journal_id_, number);
     journals_.stop_waiting(call.after);
   }
+  if (!journal_id_.empty()) journals_.let_go(journal_id_);
   // As in bury_dropped().
   pool_.submit([objects = std::move(objects_), handles = std::move(handles_)] {});
 }
@@ -80,12 +117,13 @@ void FileCore::pass_gate(FileCallId id, Call& call) {
     if (const auto self = weak.lock()) self->on_gate(id, std::move(result));
   };
   const bool ordered = context.mutation || context.after;
-  const bool impossible = (ordered && journal_id_.empty()) || (context.mutation && context.after >= context.mutation);
+  const bool impossible =
+      (ordered && journal_id_.empty()) ||
+      (context.mutation && (context.after >= context.mutation || !changes_files(call.job->request.body)));
   if (impossible && !call.failure)
-    call.failure = make_error(Errc::protocol, "order a request", "its journal, number and `after` do not fit");
+    call.failure = make_error(Errc::protocol, "order a request", "its kind, journal, number and `after` do not fit");
   if (context.mutation && !journal_id_.empty()) {
-    call.turn = Turn::waiting;
-    journals_.enter(journal_id_, context.mutation, std::move(passed));
+    enter_journal(id, call);
   } else if (context.after && !impossible) {
     call.after = journals_.when_finished(journal_id_, context.after, std::move(passed));
   } else if (call.failure) {
@@ -95,13 +133,36 @@ void FileCore::pass_gate(FileCallId id, Call& call) {
   }
 }
 
+void FileCore::enter_journal(FileCallId id, Call& call) {
+  const wire::RequestBody& body = call.job->request.body;
+  const wire::MutationNumber number = call.job->request.context.mutation;
+  auto turn = [weak = weak_from_this(), journals = journals_.weak(), journal_id = journal_id_, number,
+               id](Result<MutationTurn> result) {
+    if (const auto self = weak.lock()) return self->on_turn(id, std::move(result));
+    const auto known = journals.lock();
+    if (known && result && !result->repeated) known->give_back(journal_id, number);
+  };
+  call.turn = Turn::waiting;
+  call.place = journals_.enter(journal_id_, number, !call.failure && may_execute_twice(body), std::move(turn));
+}
+
 void FileCore::on_gate(FileCallId id, Result<void> passed) {
   const auto it = calls_.find(id);
   if (it == calls_.end()) return;
-  Call& call = it->second;
-  call.after = {};
-  if (call.turn == Turn::waiting) call.turn = passed ? Turn::begun : Turn::none;
+  it->second.after = {};
   if (!passed) return fail(id, std::move(passed).error());
+  look_at(id);
+}
+
+void FileCore::on_turn(FileCallId id, Result<MutationTurn> turn) {
+  const auto it = calls_.find(id);
+  if (it == calls_.end()) return;
+  Call& call = it->second;
+  call.turn = turn && !turn->repeated ? Turn::begun : Turn::none;
+  if (!turn && turn.error().code == Errc::cancelled)
+    return fail(id, make_error(Errc::cancelled, "handle a request", "given up before it began"));
+  if (!turn) return fail(id, std::move(turn).error());
+  call.repeated = std::move(turn->repeated);
   look_at(id);
 }
 
@@ -119,12 +180,35 @@ void FileCore::drain_ready() {
     ready_.pop_front();
     const auto it = calls_.find(id);
     if (it == calls_.end() || it->second.running) continue;
+    if (it->second.repeated && !answer_again(id, it->second)) continue;
     if (it->second.failure)
       fail(id, std::move(*it->second.failure));
     else if (names_ready(id, it->second) && close_ready(id, it->second))
       start(id, it->second);
   }
   draining_ = false;
+}
+
+/// One that was done before. True when ids are to be bound as it did then, for which its names are needed; what goes
+/// wrong from there on is the ids' error, and not the answer's.
+bool FileCore::answer_again(FileCallId id, Call& call) {
+  if (call.failure && call.failure->code != Errc::os) {
+    call.repeated.reset();  // the sender's fault, or ours, now
+    return true;
+  }
+  const bool binds = call.names.binds_one_object || call.names.binds_one_handle;
+  Result<FileAnswer> before = answer_from(*call.repeated, root_.change());
+  if (!before || !binds) {
+    finish(id, before ? FileResult(FileOutcome{}) : FileResult(std::move(before).error()), root_.change());
+    return false;
+  }
+  if (const auto* reply = std::get_if<wire::AttributesReply>(&before->reply.body)) {
+    call.job->known = reply->attributes;
+    return true;
+  }
+  call.repeated.reset();
+  fail(id, make_error(Errc::protocol, "repeat a mutation", "its number is another request's"));
+  return false;
 }
 
 /// False when the request waits for an id, or has failed for one; else its targets are filled in.
@@ -183,13 +267,14 @@ void FileCore::run_on_worker(FileCallId id, Call& call) {
   const wire::MutationNumber number =
       call.turn == Turn::begun ? call.job->request.context.mutation : wire::MutationNumber();
   call.turn = Turn::none;  // the completion settles it, also when we are gone
-  pool_.submit([weak = weak_from_this(), &loop = loop_, journals = journals_.weak(), journal_id = journal_id_, number,
-                id, job = call.job]() mutable {
-    auto performed = std::make_shared<PerformedFile>(perform_file_request(*job));
+  pool_.submit([weak = weak_from_this(), &loop = loop_, journals = journals_.weak(), store = journals_.store(),
+                journal_id = journal_id_, number, id, job = call.job]() mutable {
+    auto performed = std::make_shared<PerformedFile>(number ? perform_mutation(*job, *store, journal_id)
+                                                            : perform_file_request(*job));
     job->targets = {};  // here, and not on the loop: it may be the last reference, and so a close(2)
     loop.post([weak = std::move(weak), journals = std::move(journals), journal_id = std::move(journal_id), number, id,
                performed = std::move(performed)] {
-      if (const auto known = journals.lock(); known && number) known->finish(journal_id, number);
+      if (const auto known = journals.lock(); known && number) known->finished(journal_id, number);
       if (const auto self = weak.lock()) self->on_performed(id, std::move(*performed));
     });
   });
@@ -228,23 +313,42 @@ void FileCore::finish(FileCallId id, FileResult result, wire::ChangeNumber chang
   if (it == calls_.end()) return;
   Call call = std::move(it->second);
   calls_.erase(it);
-  settle_journal(id, call);
+  const bool recorded = settle_journal(call, result, change);
   settle_bindings(call, result);
   settle_uses(call);
   bury_dropped();
-  Result<FileAnswer> answer =
-      result ? Result<FileAnswer>(FileAnswer{wire::Reply{change, std::move(result->reply)}, std::move(result->body)})
-             : Result<FileAnswer>(std::move(result).error());
-  loop_.post([done = std::move(call.done), answer = std::move(answer)]() mutable { done(std::move(answer)); });
+  answer(call, std::move(result), change, recorded);
   drain_ready();
 }
 
-/// The call is out of the table already: what the journal drops finds nothing.
-void FileCore::settle_journal(FileCallId, Call& call) {
-  const wire::MutationNumber number = call.job->request.context.mutation;
-  if (call.turn == Turn::waiting) journals_.skip(journal_id_, number);
-  if (call.turn == Turn::begun) journals_.finish(journal_id_, number);
+/// False when its result is only in memory yet.
+bool FileCore::settle_journal(Call& call, const FileResult& result, wire::ChangeNumber change) {
+  const bool unexecuted = call.turn == Turn::begun;
+  if (unexecuted)
+    journals_.finish_unexecuted(journal_id_, call.job->request.context.mutation, recorded_form(result, change));
   journals_.stop_waiting(call.after);
+  return !unexecuted;
+}
+
+void FileCore::answer(Call& call, FileResult result, wire::ChangeNumber change, bool recorded) {
+  Result<FileAnswer> answer =
+      call.repeated ? answer_from(*call.repeated, change)
+      : result ? Result<FileAnswer>(FileAnswer{wire::Reply{change, std::move(result->reply)}, std::move(result->body)})
+               : Result<FileAnswer>(std::move(result).error());
+  auto tell = [done = std::move(call.done), answer = std::move(answer)]() mutable { done(std::move(answer)); };
+  if (recorded) return loop_.post(std::move(tell));
+  // By way of a worker, which writes it down first. What is to be told stays here: its end may come at any time.
+  const FileCallId ticket(++last_call_);
+  unrecorded_.emplace(ticket, std::move(tell));
+  pool_.submit([weak = weak_from_this(), &loop = loop_, store = journals_.store(), ticket] {
+    store->flush();
+    loop.post([weak, ticket] {
+      const auto self = weak.lock();
+      if (!self) return;
+      auto found = self->unrecorded_.extract(ticket);
+      if (found) found.mapped()();
+    });
+  });
 }
 
 void FileCore::settle_bindings(Call& call, FileResult& result) {
@@ -301,8 +405,12 @@ void FileCore::cancel(FileCallId id) {
   SANDBAR_ON_LOOP(loop_);
   const auto it = calls_.find(id);
   if (it == calls_.end()) return;
-  if (it->second.lock) return locks_->cancel(it->second.lock);
-  if (!it->second.running) fail(id, make_error(Errc::cancelled, "handle a request", "given up before it began"));
+  const Call& call = it->second;
+  if (call.lock) return locks_->cancel(call.lock);
+  // The journal tells it that it is skipped, unless it is too late: its turn has come, or another session executes it.
+  if (call.turn == Turn::waiting) return void(journals_.skip(call.place));
+  if (!call.running && !call.repeated)
+    fail(id, make_error(Errc::cancelled, "handle a request", "given up before it began"));
 }
 
 bool FileCore::give_locks_back() {

@@ -31,7 +31,9 @@ struct FileAnswer {
 
 /// The file service of one session without its transport: decides when a request may run, and what its ids mean.
 ///
-/// - Mutations run in the order of their numbers (Journals); others with `after` when that mutation is done.
+/// - Mutations run in the order of their numbers (Journals); others with `after` when that mutation is done. One that
+/// was
+///   done before is answered as it was then, and what it binds is found again.
 /// - A request that names an id which an earlier one is to bind waits for it, and fails with its error.
 /// - A close waits for the requests of its handle; an id that is released lives until the requests that name it are
 /// done.
@@ -68,8 +70,10 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
     std::shared_ptr<FileJob> job;
     RequestNames names;
     base::OneShot<FileAnswer> done;
-    std::optional<Error> failure;  ///< known at the start, told when it is the request's turn
-    Turn turn = Turn::none;        ///< in the journal
+    std::optional<Error> failure;            ///< known at the start, told when it is the request's turn
+    Turn turn = Turn::none;                  ///< in the journal
+    JournalTurnId place;                     ///< while `turn` is waiting
+    std::optional<MutationResult> repeated;  ///< the answer of one that was done before
     JournalWaitId after;
     bool running = false;
     LockCallId lock;
@@ -84,9 +88,12 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
   // Before a request runs.
   void reserve(Call& call);
   void pass_gate(FileCallId id, Call& call);
+  void enter_journal(FileCallId id, Call& call);
   void on_gate(FileCallId id, Result<void> passed);
+  void on_turn(FileCallId id, Result<MutationTurn> turn);
   void look_at(FileCallId id);
   void drain_ready();
+  bool answer_again(FileCallId id, Call& call);
   bool names_ready(FileCallId id, Call& call);
   bool close_ready(FileCallId id, Call& call);
 
@@ -100,7 +107,8 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
   // After it.
   void finish(FileCallId id, FileResult result, wire::ChangeNumber change);
   void fail(FileCallId id, Error error);
-  void settle_journal(FileCallId id, Call& call);
+  bool settle_journal(Call& call, const FileResult& result, wire::ChangeNumber change);
+  void answer(Call& call, FileResult result, wire::ChangeNumber change, bool recorded);
   void settle_bindings(Call& call, FileResult& result);
   void bind_listed(const Call& call, FileResult& result);
   void settle_uses(Call& call);
@@ -117,6 +125,8 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
   HandleTable handles_;
   std::unordered_map<wire::HandleId, FileCallId> closers_;  ///< closes that wait for other requests of their handle
   std::deque<FileCallId> ready_;                            ///< to be looked at again
+  /// Answers of mutations that were not executed, until that is recorded.
+  std::unordered_map<FileCallId, base::Task> unrecorded_;
   bool draining_ = false;
   std::uint64_t last_call_ = 0;
 };

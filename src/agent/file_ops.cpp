@@ -29,6 +29,7 @@ bool may_execute(int path, std::uint32_t flags) {
 FileResult perform_as_caller(const FileJob& job) {
   const ActAs caller(job.root.identities(), job.request.context.caller);
   if (!caller.ok()) return os_error(EPERM, "act as the caller", "the agent cannot take this identity");
+  if (job.known) return perform_again(job);
   return std::visit(
       [&job](const auto& request) -> FileResult {
         if constexpr (requires { perform(job, request); })
@@ -53,7 +54,7 @@ PerformedFile perform_file_request(const FileJob& job) {
     result = make_error(Errc::internal, "perform a request", e.what());
   }
   // Also of one that failed: some do a part of their work first.
-  return {std::move(result), changes_files(job.request.body) ? job.root.count_change() : before};
+  return {std::move(result), changes_files(job.request.body) && !job.known ? job.root.count_change() : before};
 }
 
 Result<void> check_name(const base::Bytes& name) {

@@ -29,6 +29,9 @@ struct FileJob {
   wire::Request request;
   base::Bytes body;
   FileTargets targets;
+  /// The request has been executed before, and this is what its object was then: it is to be bound again, and nothing
+  /// else is to be done.
+  std::optional<wire::Attributes> known{};
 };
 
 struct FileOutcome {
@@ -74,6 +77,13 @@ struct PerformedFile {
   wire::ChangeNumber change;
 };
 PerformedFile perform_file_request(const FileJob& job);
+
+/// What a mutation that was done before binds (FileJob::known): the entry, if it is the same object still, and a new
+/// open file without what O_TRUNC, O_CREAT and O_EXCL do. ESTALE when another object is there.
+FileResult perform_again(const FileJob& job);
+/// Whether the state after executing the request twice is the one after executing it once, so that one whose result is
+/// lost may simply be executed.
+bool may_execute_twice(const wire::RequestBody& body);
 
 // --- For the implementations ---------------------------------------------------------------------------------------
 

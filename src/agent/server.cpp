@@ -30,7 +30,7 @@ AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, Serve
     : loop_(loop),
       token_(std::move(options.token)),
       lease_(std::min(options.session_lease, kMaxSessionLease)),
-      journals_(loop),
+      journals_(loop, state.journals()),
       processes_(loop, root, journals_, options.processes),
       services_{loop, root, pool_, journals_, processes_, state.id(), state.epoch()} {}
 

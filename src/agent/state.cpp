@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 
@@ -99,11 +100,22 @@ Result<void> write_record(int folder_fd, const std::string& folder, const Record
   return {};
 }
 
+Result<std::shared_ptr<JournalStore>> open_journals(int folder_fd, const std::string& folder) {
+  base::UniqueFd own(::fcntl(folder_fd, F_DUPFD_CLOEXEC, 0));
+  if (!own) return os_error(errno, what(folder));
+  auto journals = JournalStore::open(std::move(own));
+  if (journals) return journals;
+  Error error = std::move(journals).error();
+  error.operation = what(folder) + ": " + error.operation;
+  return error;
+}
+
 }  // namespace
 
 State State::temporary() {
   State state;
   state.id_ = base::hex(base::random_bytes(kIdBytes));
+  state.held_ = std::make_unique<Held>(Held{{}, {}, std::make_shared<JournalStore>()});
   return state;
 }
 
@@ -116,11 +128,12 @@ Result<State> State::open(const std::string& folder) {
   if (!record) return std::move(record).error();
   ++record->epoch;
   if (auto written = write_record(folder_fd->get(), folder, *record); !written) return std::move(written).error();
+  auto journals = open_journals(folder_fd->get(), folder);
+  if (!journals) return std::move(journals).error();
   State state;
   state.id_ = record->id;
   state.epoch_ = record->epoch;
-  state.folder_ = std::move(*folder_fd);
-  state.lock_ = std::move(*lock);
+  state.held_ = std::make_unique<Held>(Held{std::move(*folder_fd), std::move(*lock), std::move(*journals)});
   return state;
 }
 

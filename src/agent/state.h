@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "agent/journal_store.h"
 #include "base/unique_fd.h"
 #include "sandbar/result.h"
 
@@ -17,19 +19,27 @@ class State {
   static State temporary();
   /// Makes the folder (0700) where it is missing, its parent must exist. The new epoch is on the disk when this
   /// returns. Errors name the folder and say what to do: not a directory, writable by others, in use, not readable,
-  /// damaged.
+  /// damaged. The journals' records are read: see JournalStore.
   static Result<State> open(const std::string& folder);
 
   [[nodiscard]] const std::string& id() const { return id_; }  ///< 128 bits in hex
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
+  /// What is remembered of the clients' mutations; without a folder it begins empty.
+  [[nodiscard]] const std::shared_ptr<JournalStore>& journals() const { return held_->journals; }
 
  private:
+  /// In this order: the lock goes when the journals' file is closed.
+  struct Held {
+    base::UniqueFd folder;
+    base::UniqueFd lock;
+    std::shared_ptr<JournalStore> journals;
+  };
+
   State() = default;
 
   std::string id_;
   std::uint64_t epoch_ = 1;
-  base::UniqueFd folder_;
-  base::UniqueFd lock_;
+  std::unique_ptr<Held> held_;
 };
 
 }  // namespace sandbar::agent

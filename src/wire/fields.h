@@ -30,12 +30,14 @@ void fields(auto& a, Of<Hello> auto& m) {
   a.may("capabilities", Texts{m.capabilities, kMaxLabel});
   a.need("limits", m.limits);
   a.may("journal", Text{m.journal, kMaxLabel});
+  a.may("last_answered", m.last_answered);
   a.may("agent", Text{m.agent, kMaxLabel});
   a.may("epoch", m.epoch);
   a.may("root", ByteString{m.root, kMaxPath});
   a.may("uid", m.uid);
   a.may("gid", m.gid);
   a.may("last_mutation", m.last_mutation);
+  a.may("journal_known", m.journal_known);
   a.may("session", Text{m.session, kMaxLabel});
   a.may("fence", m.fence);
   a.may("received", m.received);

@@ -27,7 +27,8 @@ struct Hello {
   std::vector<std::string> capabilities;
   Limits limits;
   // The client's.
-  std::string journal;  ///< persistent id of the client's journal, empty for one that changes no files
+  std::string journal;           ///< persistent id of the client's journal, empty for one that changes no files
+  MutationNumber last_answered;  ///< the client will never send its mutations up to this number again
   // The agent's.
   std::string agent;        ///< 128 random bits in hex: this agent's state folder, or this start where it has none
   std::uint64_t epoch = 0;  ///< counts the agent's starts; change numbers are comparable within one only
@@ -35,6 +36,7 @@ struct Hello {
   std::uint32_t uid = 0;    ///< the agent's identity: what `idmap=user` maps the mounting user to
   std::uint32_t gid = 0;
   MutationNumber last_mutation;  ///< the journal's last begun mutation that the agent knows
+  bool journal_known = false;    ///< it has a record of the journal, in which nothing that was done can be missing
   // Resuming; see sandbox-mux.7, "Sessions and connections".
   std::string session;         ///< the agent's: what it calls this session; the client's: the one that it comes back to
   std::uint64_t fence = 0;     ///< the client's: higher than in any earlier hello for this session; 0 in the first

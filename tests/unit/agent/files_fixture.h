@@ -71,7 +71,9 @@ class TempTree {
 /// One session's file service on a directory, and calls that wait for their answers.
 class Service {
  public:
-  explicit Service(const std::string& root, RootOptions options = {}, std::string journal = "journal") {
+  explicit Service(const std::string& root, RootOptions options = {}, std::string journal = "journal",
+                   std::shared_ptr<JournalStore> store = nullptr)
+      : journals(loop, std::move(store)) {
     Result<std::unique_ptr<Root>> opened = Root::open(root, options);
     if (!opened) ADD_FAILURE() << opened.error().message(), std::abort();
     root_ = std::move(opened).value();
@@ -174,7 +176,7 @@ class Service {
   }
 
   fakes::ThreadedLoop loop;
-  Journals journals{loop};
+  Journals journals;
 
  private:
   std::unique_ptr<Root> root_;

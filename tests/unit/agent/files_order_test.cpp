@@ -114,17 +114,6 @@ TEST_F(FilesTest, AGapWaitsAndAFailureDoesNot) {
   EXPECT_TRUE(second->answer && *second->answer);
 }
 
-TEST_F(FilesTest, RepeatedNumbersAreToldSo) {
-  const wire::ObjectId root = service.attach();
-  EXPECT_TRUE(service.ask(wire::MakeDirectory{root, "a", 0755, wire::ObjectId(81)}, mutation(1)));
-  const Result<FileAnswer> again = service.ask(wire::MakeDirectory{root, "b", 0755, wire::ObjectId(82)}, mutation(1));
-  ASSERT_FALSE(again);
-  EXPECT_EQ(Errc::unknown, again.error().code);
-  EXPECT_EQ("already done", again.error().detail);
-  EXPECT_FALSE(tree.exists("b"));
-  EXPECT_TRUE(service.ask(wire::MakeDirectory{root, "c", 0755, wire::ObjectId(83)}, mutation(2)));
-}
-
 TEST_F(FilesTest, ReadsWithAfterWait) {
   const wire::ObjectId root = service.attach();
   wire::RequestContext after;

@@ -240,14 +240,14 @@ TEST_F(ProcessServiceTest, ASpawnWaitsForItsMutation) {
   drain();
   EXPECT_FALSE(started->spawned);
   bool begun = false;
-  journals_.enter("journal", wire::MutationNumber(1), [&](Result<void>) {
+  journals_.enter("journal", wire::MutationNumber(1), false, [&](Result<MutationTurn>) {
     begun = true;
     real_loop_.stop();
   });
   run_until([&] { return begun; });
   drain();
   EXPECT_FALSE(started->spawned) << "begun is not finished";
-  journals_.finish("journal", wire::MutationNumber(1));
+  journals_.finish_unexecuted("journal", wire::MutationNumber(1), {});
   run_until([&] { return started->ended.has_value(); });
   EXPECT_EQ(started->out->received, "started\n");
 }

@@ -315,7 +315,10 @@ TEST_F(ServerTest, ASpawnWaitsForAMutationOfItsSession) {
   EXPECT_EQ(waited->get<wire::WaitProcess::Reply>().code, 0U);
   EXPECT_TRUE(spawned->ok() && attached->ok() && made->ok());
   EXPECT_EQ(client({}, "journal")->hello->last_mutation, wire::MutationNumber(1));
-  EXPECT_EQ(client({}, "another")->hello->last_mutation, wire::MutationNumber());
+  EXPECT_TRUE(client({}, "journal")->hello->journal_known);
+  const auto another = client({}, "another");
+  EXPECT_EQ(another->hello->last_mutation, wire::MutationNumber());
+  EXPECT_FALSE(another->hello->journal_known);
 }
 
 TEST_F(ServerTest, AMalformedRequestIsAnsweredAndNothingElse) {
