@@ -30,12 +30,14 @@ void fields(auto& a, Of<Hello> auto& m) {
   a.may("capabilities", Texts{m.capabilities, kMaxLabel});
   a.need("limits", m.limits);
   a.may("journal", Text{m.journal, kMaxLabel});
+  a.may("last_answered", m.last_answered);
   a.may("agent", Text{m.agent, kMaxLabel});
   a.may("epoch", m.epoch);
   a.may("root", ByteString{m.root, kMaxPath});
   a.may("uid", m.uid);
   a.may("gid", m.gid);
   a.may("last_mutation", m.last_mutation);
+  a.may("journal_known", m.journal_known);
 }
 
 void fields(auto& a, Of<Goodbye> auto& m) {
@@ -58,6 +60,17 @@ void fields(auto& a, Of<Lookup> auto& m) {
   a.need("parent", m.parent);
   a.need("name", ByteString{m.name, kMaxName});
   a.need("object", m.object);
+}
+
+template <>
+inline constexpr std::string_view kWireName<Restore> = "restore";
+void fields(auto& a, Of<Restore> auto& m) {
+  a.need("object", m.object);
+  a.may("parent", m.parent);
+  a.need("path", ByteString{m.path, kMaxPath});
+  a.need("device", m.device);
+  a.need("inode", m.inode);
+  a.may("birth", m.birth);
 }
 
 template <>

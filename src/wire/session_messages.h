@@ -27,14 +27,16 @@ struct Hello {
   std::vector<std::string> capabilities;
   Limits limits;
   // The client's.
-  std::string journal;  ///< persistent id of the client's journal, empty for one that changes no files
+  std::string journal;           ///< persistent id of the client's journal, empty for one that changes no files
+  MutationNumber last_answered;  ///< the client will never send its mutations up to this number again
   // The agent's.
   std::string agent;        ///< 128 random bits in hex: this agent's state folder, or this start where it has none
   std::uint64_t epoch = 0;  ///< counts the agent's starts; change numbers are comparable within one only
   std::string root;         ///< the served directory, as the sandbox names it
   std::uint32_t uid = 0;    ///< the agent's identity: what `idmap=user` maps the mounting user to
   std::uint32_t gid = 0;
-  MutationNumber last_mutation;  ///< the journal's last finished mutation that the agent knows
+  MutationNumber last_mutation;  ///< the journal's last begun mutation that the agent knows
+  bool journal_known = false;    ///< it has a record of the journal, in which nothing that was done can be missing
   bool operator==(const Hello&) const = default;
 };
 
