@@ -45,7 +45,6 @@ class FakeRemote final : public client::RemoteFs {
   std::size_t unknown_releases = 0;  ///< ids in Release and Close that were not bound
   std::size_t bound_twice = 0;       ///< ids bound again: they are never reused
   std::size_t largest_release = 0;   ///< ids in one Release
-
   std::map<std::string, bool> vanishing;  ///< names that a listing gives without attributes
   base::Bytes link_inside;                ///< what every ReadLink says about where its target leads
   client::ConnectionState connection;     ///< what state() tells
