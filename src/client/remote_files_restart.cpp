@@ -95,7 +95,6 @@ void RemoteFiles::restart(mux::Session& session) {
   state_.phase = ConnectionState::Phase::connected;
   fail_unknown(known);
   if (!known) number_anew();
-  last_mutation_ = std::max(last_mutation_, numbers_mutations_ ? hello_.last_mutation : wire::MutationNumber());
   next_number_ = hello_.last_mutation.value + 1;
   if (known) {
     std::vector<CallId> begun;

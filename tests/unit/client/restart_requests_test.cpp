@@ -325,7 +325,8 @@ TEST_F(RestartRequests, GivingUpFailsAllThatWaitsAndAllThatComes) {
   }
   restart(hello(0));
   submit(wire::StatFs{ObjectId(1)});
-  EXPECT_EQ(asked(), (Words{"restore 1", "statfs"})) << "unless there is a session after all";
+  EXPECT_EQ(asked(), (Words{"unlink", "restore 1", "statfs"})) << "unless there is a session after all";
+  EXPECT_EQ(numbers(), (Numbers{1, 0, 0})) << "the unlink's number is used up";
 }
 
 TEST_F(RestartRequests, GivingUpAtOnce) {
