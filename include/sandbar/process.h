@@ -71,7 +71,8 @@ struct ExitStatus {
 /// A process that Client::spawn() started. Movable; thread-safe; keeps the Client's connection. Destroying it while the
 /// process runs resets its streams and sends its group SIGHUP.
 ///
-/// Errc::disconnected from any of these: the connection is gone; what the process did since is unknown.
+/// Errc::unknown from wait(): the session with the sandbox was lost, and with it what the process did since.
+/// Errc::disconnected from any of these: the connection is gone.
 class Process {
  public:
   Process(Process&&) noexcept;

@@ -28,15 +28,18 @@ concept HasHandle = requires(const R& r) {
 /// Requests whose `object` is a new id.
 template <class R>
 constexpr bool kBindsObject =
-    std::is_same_v<R, wire::Attach> || std::is_same_v<R, wire::Lookup> || std::is_same_v<R, wire::MakeDirectory> ||
-    std::is_same_v<R, wire::MakeNode> || std::is_same_v<R, wire::MakeSymlink> || std::is_same_v<R, wire::Create>;
+    std::is_same_v<R, wire::Attach> || std::is_same_v<R, wire::Lookup> || std::is_same_v<R, wire::Restore> ||
+    std::is_same_v<R, wire::MakeDirectory> || std::is_same_v<R, wire::MakeNode> ||
+    std::is_same_v<R, wire::MakeSymlink> || std::is_same_v<R, wire::Create>;
 template <class R>
 constexpr bool kBindsHandle = std::is_same_v<R, wire::Open> || std::is_same_v<R, wire::Create>;
 
 template <class R>
 RequestNames names_of_one(const R& request) {
   RequestNames names;
-  if constexpr (HasParent<R>) names.objects[names.object_count++] = request.parent;
+  constexpr bool kNeedsParent = !std::is_same_v<R, wire::Restore>;
+  if constexpr (HasParent<R>)
+    if (kNeedsParent || request.parent) names.objects[names.object_count++] = request.parent;
   if constexpr (HasObject<R>) {
     if constexpr (kBindsObject<R>)
       names.binds_object = request.object, names.binds_one_object = true;

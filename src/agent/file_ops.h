@@ -45,6 +45,7 @@ using FileResult = Result<FileOutcome>;
 
 FileResult perform(const FileJob& job, const wire::Attach& request);
 FileResult perform(const FileJob& job, const wire::Lookup& request);
+FileResult perform(const FileJob& job, const wire::Restore& request);
 FileResult perform(const FileJob& job, const wire::GetAttributes& request);
 FileResult perform(const FileJob& job, const wire::SetAttributes& request);
 FileResult perform(const FileJob& job, const wire::ReadLink& request);

@@ -49,6 +49,45 @@ FileResult bind_entry(const FileJob& job, const Place& place, const ObjectPtr& p
   return bound(job, std::move(fd), parent, name);
 }
 
+/// Errors that say that a place does not lead to what was there (any more), and not that it could not be looked at.
+bool leads_nowhere(const Error& error) {
+  return error.code == Errc::os && (error.os_errno == ENOENT || error.os_errno == ENOTDIR || error.os_errno == ELOOP ||
+                                    error.os_errno == ENAMETOOLONG);
+}
+
+Error not_there() { return os_error(ESTALE, "find the object again", "it is gone, has moved or was replaced"); }
+
+Result<FdRef> entry_of(int directory, const char* name) {
+  auto fd = std::make_shared<const base::UniqueFd>(::openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!*fd) return os_error(errno, "look up");
+  return FdRef(std::move(fd));
+}
+
+/// What `path` leads to inside the root, a symlink at its end not followed.
+Result<FdRef> resolve_unfollowed(const Root& root, const base::Bytes& path) {
+  const std::size_t slash = path.rfind('/');
+  const base::Bytes name = slash == path.npos ? path : path.substr(slash + 1);
+  if (!check_name(name)) return os_error(ENOENT, "look up");  // no name of its own: "/", or dots
+  Result<base::UniqueFd> directory = root.resolve_directory(slash == path.npos ? "/" : path.substr(0, slash + 1));
+  if (!directory) return std::move(directory).error();
+  return entry_of(directory->get(), name.c_str());
+}
+
+Result<FdRef> resolve_followed(const Root& root, const base::Bytes& path) {
+  Result<base::UniqueFd> fd = root.resolve(path);
+  if (!fd) return std::move(fd).error();
+  return FdRef(std::make_shared<const base::UniqueFd>(std::move(fd).value()));
+}
+
+/// `found` if it is the object that is asked for; else ESTALE, or the error why that cannot be told.
+Result<FdRef> if_same(Result<FdRef> found, const wire::Restore& request) {
+  if (!found) return leads_nowhere(found.error()) ? not_there() : std::move(found).error();
+  Result<Stat> stat = stat_descriptor((*found)->get());
+  if (!stat) return std::move(stat).error();
+  if (stat->identity() != ObjectIdentity{request.device, request.inode, request.birth}) return not_there();
+  return found;
+}
+
 /// See wire::ReadLink::Reply::inside.
 base::Bytes place_inside(const FileJob& job, const base::Bytes& target) {
   Result<FdRef> directory = job.root.objects().descriptor(job.targets.second);
@@ -69,6 +108,21 @@ FileResult perform(const FileJob& job, const wire::Lookup& request) {
   Result<Place> place = place_of(job, job.targets.object, request.name);
   if (!place) return std::move(place).error();
   return bind_entry(job, *place, job.targets.object, request.name);
+}
+
+FileResult perform(const FileJob& job, const wire::Restore& request) {
+  if (job.targets.object) {
+    Result<Place> place = place_of(job, job.targets.object, request.path);
+    if (!place) return std::move(place).error();
+    Result<FdRef> fd = if_same(entry_of(place->directory->get(), place->name), request);
+    if (!fd) return std::move(fd).error();
+    return bound(job, std::move(fd).value(), job.targets.object, request.path);
+  }
+  Result<FdRef> fd = if_same(resolve_unfollowed(job.root, request.path), request);
+  // An attached path may end in a symlink: whichever is the object is meant.
+  if (!fd) fd = if_same(resolve_followed(job.root, request.path), request);
+  if (!fd) return std::move(fd).error();
+  return bound(job, std::move(fd).value(), nullptr, request.path);
 }
 
 FileResult perform(const FileJob& job, const wire::ReadLink& request) {

@@ -67,7 +67,9 @@ base::Task LiveConnection::guarded(void (LiveConnection::*step)()) {
 void LiveConnection::begin_session(std::unique_ptr<net::Transport> transport, base::Duration timeout) {
   mux::Session::Handler& handler = *this;
   over_ = false;
-  session_ = std::make_unique<mux::Session>(loop_, std::move(transport), session_options(options_, timeout), handler);
+  mux::SessionOptions options = session_options(options_, timeout);
+  if (files_) options.hello.last_answered = files_->last_settled();
+  session_ = std::make_unique<mux::Session>(loop_, std::move(transport), std::move(options), handler);
 }
 
 void LiveConnection::on_lost(base::Function<void(Error)> lost) {
@@ -86,7 +88,7 @@ void LiveConnection::on_ready(const wire::Hello& peer_hello) {
   begun_ = true;
   up_since_ = loop_.now();
   if (!files_) {
-    files_.emplace(loop_, *session_, !options_.journal.empty());
+    files_.emplace(loop_, *session_, !options_.journal.empty(), options_.reconnect ? OnLoss::wait : OnLoss::fail);
     return settle({});
   }
   files_->restart(*session_);
@@ -99,6 +101,7 @@ void LiveConnection::on_request(mux::Message, mux::Responder responder) {
 }
 
 void LiveConnection::on_detached(const Error& reason) {
+  files_->connection_broken();
   const bool again = std::exchange(broken_, true);
   tell(again ? ConnectionEvent::Kind::failed : ConnectionEvent::Kind::lost, reason);
   if (!again) {
@@ -117,6 +120,7 @@ void LiveConnection::lease_over() {
 void LiveConnection::on_resumed(const wire::Hello& peer_hello) {
   up_since_ = loop_.now();
   loop_.cancel(lease_timer_);
+  files_->connection_resumed();
   if (peer_hello.locks_lost) files_->locks_lost();
   broken_ = false;
   tell(ConnectionEvent::Kind::resumed);
@@ -131,6 +135,7 @@ void LiveConnection::on_closed(const Error& reason) {
     return;
   }
   // The session that is over stays until the next one is there: we are inside its call.
+  if (begun_) files_->pause();
   over_ = true;
   loop_.cancel(lease_timer_);
   if (!std::exchange(broken_, true)) tell(ConnectionEvent::Kind::lost, reason);

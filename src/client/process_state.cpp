@@ -14,6 +14,14 @@ Error gone() { return make_error(Errc::disconnected, "", "the connection to the 
 
 Error nobody_reads() { return os_error(EPIPE, "write", "the process does not read its input any more"); }
 
+/// What a lost session leaves of a command: nobody knows, and an exit code must not be made up. An agent that forgot
+/// the session has hung the command up, as a terminal does; one that was restarted may not have.
+Error unknown_if_lost(Error error, const char* what) {
+  if (error.code != Errc::disconnected && error.code != Errc::unknown) return error;
+  return make_error(Errc::unknown, std::move(error.operation),
+                    std::string("the session with the sandbox was lost; it is not known whether the command ") + what);
+}
+
 /// Decodes the reply to `Req`; a reply of another kind is the peer's fault.
 template <class Req>
 Result<typename Req::Reply> reply_of(Result<RemoteFs::AnyAnswer> answer) {
@@ -116,13 +124,14 @@ void ProcessState::start(wire::Spawn spawn, bool has_input, base::Duration timeo
   spawn.stderr_channel = (err_.channel = open(session, err_))->id();
   RemoteFs& remote = loop->connection->files();
   remote.submit({}, std::move(spawn), {}, {timeout},
-                [self, done = std::move(done)](Result<RemoteFs::AnyAnswer> answer) mutable {
+                [self, done = std::move(done), may_go = session.ready()](Result<RemoteFs::AnyAnswer> answer) mutable {
                   auto reply = reply_of<wire::Spawn>(std::move(answer));
                   if (reply) return done(reply->pid);
                   // Nobody will hold it: one that started after all must not stay.
                   if (reply.error().code == Errc::timeout) self->signal(SIGHUP, {}, [](const Result<void>&) {});
-                  self->finish(reply.error());
-                  done(std::move(reply).error());
+                  Error error = may_go ? unknown_if_lost(std::move(reply).error(), "was started") : reply.error();
+                  self->finish(error);
+                  done(std::move(error));
                 });
   // Without waiting for the answer: a short command costs one round trip.
   remote.submit({}, wire::WaitProcess{id_}, {}, {},
@@ -162,7 +171,7 @@ void ProcessState::on_lost_input(const Error& reason) {
 
 void ProcessState::on_exit(Result<RemoteFs::AnyAnswer> answer) {
   auto reply = reply_of<wire::WaitProcess>(std::move(answer));
-  if (!reply) return finish(std::move(reply).error());
+  if (!reply) return finish(unknown_if_lost(std::move(reply).error(), "finished"));
   status_ = ExitStatus{static_cast<int>(reply->code), static_cast<int>(reply->signal), reply->core_dumped};
   ended = true;
   input.fail(nobody_reads());

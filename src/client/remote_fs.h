@@ -27,6 +27,18 @@ struct Answer {
   wire::ChangeNumber change;
 };
 
+/// How it stands with the sandbox.
+struct ConnectionState {
+  enum class Phase {
+    connected,
+    connecting,  ///< the connection is broken; the session goes on when there is another
+    lost,        ///< the session is lost; requests wait for a new one, or fail
+  };
+  Phase phase = Phase::connected;
+  std::uint64_t resumes = 0;        ///< broken connections over which a session went on
+  std::uint64_t sessions_lost = 0;  ///< see "LOST SESSIONS" in sandbox-mux.7
+};
+
 /// The files of a sandbox as the vfs sees them: requests out, answers in, in no order. The real one is RemoteFiles over
 /// a mux session; fakes::FakeRemote keeps a tree in memory. On the loop's thread.
 class RemoteFs {
@@ -36,14 +48,16 @@ class RemoteFs {
   virtual ~RemoteFs() = default;
 
   /// Sends one request of the file service. `done` runs exactly once, never inside this call: with the answer, the
-  /// agent's error, Errc::timeout, Errc::cancelled or Errc::disconnected. The mutation number in `context` is given by
-  /// the implementation when `request` is a mutation (is_mutation()).
+  /// agent's error, Errc::timeout, Errc::cancelled or Errc::disconnected; after a lost session also with Errc::unknown
+  /// for what may have been done or not, ESTALE for what is not found again, EIO where a lock was lost. The mutation
+  /// number in `context` is given by the implementation when `request` is a mutation (is_mutation()).
   virtual CallId submit(wire::RequestContext context, wire::RequestBody request, base::Bytes body, CallOptions options,
                         base::OneShot<AnyAnswer> done) = 0;
   /// Gives up: `done` gets Errc::cancelled and the agent is told. Unknown ids are ignored.
   virtual void cancel(CallId call) = 0;
-  /// The agent's hello: limits, identity, root.
+  /// The agent's hello: limits, identity, root. Of the last session while there is none; the reference stays good.
   [[nodiscard]] virtual const wire::Hello& agent() const = 0;
+  [[nodiscard]] virtual ConnectionState state() const { return {}; }
 
   /// submit() with types: `done` gets an Answer<Req::Reply>; a reply of another kind is Errc::protocol.
   template <class Req>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Extended attributes.
 #include <cerrno>
+#include <optional>
+#include <string>
 
 #include "base/thread_check.h"
 #include "vfs/posix_acl.h"
@@ -15,11 +17,25 @@ namespace {
 constexpr base::BytesView kOwnPrefix = "user.sandbar.";
 constexpr base::BytesView kTarget = "user.sandbar.target";
 constexpr base::BytesView kTokenFile = "user.sandbar.token-file";
+constexpr base::BytesView kState = "user.sandbar.state";
+constexpr base::BytesView kSession = "user.sandbar.session";
 /// The kernel asks for this one before each write, to know whether to clear file capabilities, and for the ACL before
 /// it lets somebody in who is not the owner.
 constexpr base::BytesView kCapability = "security.capability";
 
 constexpr auto kNothing = [](auto&&) { return Result<void>{}; };
+
+base::Bytes phase_text(client::ConnectionState::Phase phase) {
+  switch (phase) {
+    case client::ConnectionState::Phase::connected:
+      return "connected";
+    case client::ConnectionState::Phase::connecting:
+      return "connecting";
+    case client::ConnectionState::Phase::lost:
+      break;
+  }
+  return "lost";
+}
 
 bool is_own(NodeId node, base::BytesView name) { return node == kRootNode && name.starts_with(kOwnPrefix); }
 
@@ -49,10 +65,9 @@ OperationId RemoteFileSystem::get_xattr(const Caller& caller, NodeId id, base::B
   if (node == nullptr) return refuse(std::move(done), ESTALE, "getxattr");
   if (const int error = check_xattr_name(name)) return refuse(std::move(done), error, "getxattr");
   if (is_own(id, name)) {
-    if (name == kTarget) return answer<base::Bytes>(std::move(done), options_.target);
-    if (name == kTokenFile && !options_.token_file.empty())
-      return answer<base::Bytes>(std::move(done), options_.token_file);
-    return refuse(std::move(done), ENODATA, "getxattr");
+    std::optional<base::Bytes> own = own_xattr(name);
+    if (!own) return refuse(std::move(done), ENODATA, "getxattr");
+    return answer<base::Bytes>(std::move(done), std::move(*own));
   }
   const bool is_acl = is_posix_acl(name);
   if ((name == kCapability || is_acl) && !node->attributes.has_xattrs && !node->xattrs_set)
@@ -61,6 +76,16 @@ OperationId RemoteFileSystem::get_xattr(const Caller& caller, NodeId id, base::B
   if (is_acl) return get_acl(caller, id, std::move(request), std::move(done));
   return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller), std::move(request), {},
                   [](auto&& answer) -> Result<base::Bytes> { return std::move(answer.body); });
+}
+
+std::optional<base::Bytes> RemoteFileSystem::own_xattr(base::BytesView name) const {
+  if (name == kTarget) return options_.target;
+  if (name == kTokenFile && !options_.token_file.empty()) return options_.token_file;
+  const client::ConnectionState state = remote_.state();
+  if (name == kState) return phase_text(state.phase);
+  if (name == kSession)
+    return "resumed=" + std::to_string(state.resumes) + " lost=" + std::to_string(state.sessions_lost);
+  return std::nullopt;
 }
 
 OperationId RemoteFileSystem::get_acl(const Caller& caller, NodeId id, wire::GetXattr request, Done<base::Bytes> done) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -135,6 +136,8 @@ class RemoteFileSystem final : public FileSystem {
   /// 0, or the errno for owners that no id of the sandbox stands for.
   int fill_changes(const Changes& changes, wire::SetAttributes& request) const;
   [[nodiscard]] Attributes shown(const Node& node) const;
+  /// Of the root, what is ours: none where there is no such.
+  [[nodiscard]] std::optional<base::Bytes> own_xattr(base::BytesView name) const;
   OperationId get_acl(const Caller& caller, NodeId node, wire::GetXattr request, Done<base::Bytes> done);
   /// A POSIX ACL with this machine's ids, and with the sandbox's (EINVAL where there is none).
   [[nodiscard]] Result<base::Bytes> shown_acl(base::Bytes value) const;

@@ -68,6 +68,17 @@ void fields(auto& a, Of<Lookup> auto& m) {
 }
 
 template <>
+inline constexpr std::string_view kWireName<Restore> = "restore";
+void fields(auto& a, Of<Restore> auto& m) {
+  a.need("object", m.object);
+  a.may("parent", m.parent);
+  a.need("path", ByteString{m.path, kMaxPath});
+  a.need("device", m.device);
+  a.need("inode", m.inode);
+  a.may("birth", m.birth);
+}
+
+template <>
 inline constexpr std::string_view kWireName<Release> = "release";
 void fields(auto& a, Of<Release> auto& m) { a.need("objects", m.objects); }
 

@@ -100,6 +100,19 @@ struct Lookup {
   bool operator==(const Lookup&) const = default;
 };
 
+/// Binds `object` to what an earlier session of the client knew, if that is still there: ESTALE where the place leads
+/// to another object, or nowhere. A client whose session was lost names its objects again by this.
+struct Restore {
+  using Reply = AttributesReply;
+  ObjectId object;
+  ObjectId parent;   ///< `path` is the name of an entry of this directory; 0: a path as Attach's
+  base::Bytes path;  ///< a symlink at its end is followed only where it is not itself the object
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  Time birth;
+  bool operator==(const Restore&) const = default;
+};
+
 /// The client will not name these again. Unknown ids are ignored.
 struct Release {
   using Reply = EmptyReply;
@@ -442,10 +455,11 @@ struct SignalProcess {
 
 // --- Envelopes -------------------------------------------------------------------------------------------------
 
-using RequestBody = std::variant<Attach, Lookup, Release, GetAttributes, SetAttributes, ReadLink, MakeDirectory,
-                                 MakeNode, MakeSymlink, MakeLink, Unlink, RemoveDirectory, Rename, Open, Create, Close,
-                                 Read, Write, Fsync, List, StatFs, GetXattr, SetXattr, ListXattr, RemoveXattr, Lock,
-                                 TestLock, Allocate, Seek, CopyRange, Spawn, WaitProcess, SignalProcess>;
+using RequestBody =
+    std::variant<Attach, Lookup, Restore, Release, GetAttributes, SetAttributes, ReadLink, MakeDirectory, MakeNode,
+                 MakeSymlink, MakeLink, Unlink, RemoveDirectory, Rename, Open, Create, Close, Read, Write, Fsync, List,
+                 StatFs, GetXattr, SetXattr, ListXattr, RemoveXattr, Lock, TestLock, Allocate, Seek, CopyRange, Spawn,
+                 WaitProcess, SignalProcess>;
 
 /// What every request carries beside its own fields.
 struct RequestContext {

@@ -45,9 +45,9 @@ class FakeRemote final : public client::RemoteFs {
   std::size_t unknown_releases = 0;  ///< ids in Release and Close that were not bound
   std::size_t bound_twice = 0;       ///< ids bound again: they are never reused
   std::size_t largest_release = 0;   ///< ids in one Release
-
   std::map<std::string, bool> vanishing;  ///< names that a listing gives without attributes
   base::Bytes link_inside;                ///< what every ReadLink says about where its target leads
+  client::ConnectionState connection;     ///< what state() tells
 
   wire::Hello& hello() { return hello_; }
 
@@ -122,6 +122,7 @@ class FakeRemote final : public client::RemoteFs {
     loop_.post([this, call] { give_up(call, Errc::cancelled); });
   }
   [[nodiscard]] const wire::Hello& agent() const override { return hello_; }
+  [[nodiscard]] client::ConnectionState state() const override { return connection; }
 
  private:
   using Outcome = Result<AnyAnswer>;
@@ -478,9 +479,8 @@ class FakeRemote final : public client::RemoteFs {
       });
     });
   }
-  Outcome handle(const wire::Spawn&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
-  Outcome handle(const wire::WaitProcess&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
-  Outcome handle(const wire::SignalProcess&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
+  /// What a mounted file system does not ask for.
+  Outcome handle(const auto&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
 
   base::Loop& loop_;
   wire::Hello hello_;

@@ -65,12 +65,27 @@ TEST_F(ClientTest, ALostConnectionIsNeverAnExitCode) {
   Process process = spawn({.argv = {"cmd"}, .has_input = true});
   agent_->run([&] { end_outputs(); });
   agent_->drop_sessions();
-  EXPECT_EQ(process.wait().error().code, Errc::disconnected);
-  EXPECT_EQ(process.write("x").error().code, Errc::disconnected);
+  EXPECT_EQ(process.wait().error().code, Errc::unknown);
+  EXPECT_NE(process.wait().error().message().find("not known whether the command finished"), std::string::npos);
+  EXPECT_EQ(process.write("x").error().code, Errc::unknown);
   EXPECT_EQ(process.signal(SIGTERM).error().code, Errc::disconnected);
   EXPECT_EQ(client().spawn({.argv = {"cmd"}}).error().code, Errc::disconnected);
   EXPECT_EQ(client().files().stat("/").error().code, Errc::disconnected);
   while (client().connected()) std::this_thread::yield();
+}
+
+TEST_F(ClientTest, ASpawnWhoseAnswerIsLostMayHaveStarted) {
+  process_.answers_spawn = false;
+  std::thread dropper([this] {
+    process_.asked.wait();
+    agent_->drop_sessions();
+  });
+  const auto process = client().spawn({.argv = {"cmd"}});
+  dropper.join();
+  ASSERT_FALSE(process.ok());
+  EXPECT_EQ(process.error().code, Errc::unknown);
+  EXPECT_NE(process.error().message().find("not known whether the command was started"), std::string::npos)
+      << process.error().message();
 }
 
 TEST_F(ClientTest, OutputThatIsLostIsNeverAnExitCode) {

@@ -62,6 +62,20 @@ TEST_F(Xattrs, CapabilitiesSetHereAreNotDeniedByOlderAttributes) {
   EXPECT_EQ(*get_xattr(node, "security.capability").result(), "c");
 }
 
+TEST_F(Xattrs, TheRootSaysHowItStandsWithTheSandbox) {
+  open();
+  const auto text = [this](const char* name) { return *get_xattr(kRootNode, name).result(); };
+  EXPECT_EQ(text("user.sandbar.state"), "connected");
+  EXPECT_EQ(text("user.sandbar.session"), "resumed=0 lost=0");
+  remote.connection = {client::ConnectionState::Phase::connecting, 2, 0};
+  EXPECT_EQ(text("user.sandbar.state"), "connecting");
+  remote.connection = {client::ConnectionState::Phase::lost, 2, 11};
+  EXPECT_EQ(text("user.sandbar.state"), "lost");
+  EXPECT_EQ(text("user.sandbar.session"), "resumed=2 lost=11");
+  EXPECT_EQ(remote.take_round_trips(), 0U);
+  EXPECT_EQ(set_xattr(kRootNode, "user.sandbar.state", "v").os_errno(), EPERM);
+}
+
 TEST_F(Xattrs, TheRootSaysWhatIsMounted) {
   Options options;
   options.target = "ws://127.0.0.1:1:/x";

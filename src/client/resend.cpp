@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/resend.h"
+
+#include <type_traits>
+#include <variant>
+
+namespace sandbar::client {
+namespace {
+
+/// O_TRUNC, FALLOC_FL_COLLAPSE_RANGE and FALLOC_FL_INSERT_RANGE of Linux.
+constexpr std::uint32_t kTruncate = 01000;
+constexpr std::uint32_t kMovesBytes = 0x08 | 0x20;
+
+constexpr ResendRule kAgain{Resend::again, Resend::again};
+constexpr ResendRule kSettled{Resend::settled, Resend::settled};
+constexpr ResendRule kUnknown{Resend::unknown, Resend::unknown};
+/// Mutations whose second execution leaves what the first one has left; and the others.
+constexpr ResendRule kAbsolute{Resend::by_number, Resend::again};
+constexpr ResendRule kOnce{Resend::by_number, Resend::unknown};
+
+// One for each request, and none for the others: a new one does not compile until it has its row.
+constexpr ResendRule rule(const wire::Attach&) { return kAgain; }
+constexpr ResendRule rule(const wire::Lookup&) { return kAgain; }
+constexpr ResendRule rule(const wire::Restore&) { return kAgain; }
+constexpr ResendRule rule(const wire::Release&) { return kSettled; }
+constexpr ResendRule rule(const wire::GetAttributes&) { return kAgain; }
+constexpr ResendRule rule(const wire::SetAttributes&) { return kAbsolute; }
+constexpr ResendRule rule(const wire::ReadLink&) { return kAgain; }
+constexpr ResendRule rule(const wire::MakeDirectory&) { return kOnce; }
+constexpr ResendRule rule(const wire::MakeNode&) { return kOnce; }
+constexpr ResendRule rule(const wire::MakeSymlink&) { return kOnce; }
+constexpr ResendRule rule(const wire::MakeLink&) { return kOnce; }
+constexpr ResendRule rule(const wire::Unlink&) { return kOnce; }
+constexpr ResendRule rule(const wire::RemoveDirectory&) { return kOnce; }
+constexpr ResendRule rule(const wire::Rename&) { return kOnce; }
+constexpr ResendRule rule(const wire::Open& open) { return (open.flags & kTruncate) != 0 ? kAbsolute : kAgain; }
+// Without O_EXCL it could be repeated, if it were certain that what it made was not moved or removed meanwhile.
+constexpr ResendRule rule(const wire::Create&) { return kOnce; }
+constexpr ResendRule rule(const wire::Close&) { return kSettled; }
+constexpr ResendRule rule(const wire::Read&) { return kAgain; }
+constexpr ResendRule rule(const wire::Write& write) { return write.append ? kOnce : kAbsolute; }
+// What was written and answered is in the page cache of the sandbox, which outlives its agent.
+constexpr ResendRule rule(const wire::Fsync&) { return kAgain; }
+constexpr ResendRule rule(const wire::List&) { return kAgain; }
+constexpr ResendRule rule(const wire::StatFs&) { return kAgain; }
+constexpr ResendRule rule(const wire::GetXattr&) { return kAgain; }
+constexpr ResendRule rule(const wire::SetXattr& set) { return set.flags == 0 ? kAbsolute : kOnce; }
+constexpr ResendRule rule(const wire::ListXattr&) { return kAgain; }
+constexpr ResendRule rule(const wire::RemoveXattr&) { return kOnce; }
+// A lock that was not granted is nobody's loss: nobody has relied on it. Nothing is held in a new session.
+constexpr ResendRule rule(const wire::Lock& lock) { return lock.type == wire::LockType::unlock ? kSettled : kAgain; }
+constexpr ResendRule rule(const wire::TestLock&) { return kAgain; }
+constexpr ResendRule rule(const wire::Allocate& allocate) {
+  return (allocate.mode & kMovesBytes) != 0 ? kOnce : kAbsolute;
+}
+constexpr ResendRule rule(const wire::Seek&) { return kAgain; }
+// A later write to its source may have been executed: a second copy would not be the first one.
+constexpr ResendRule rule(const wire::CopyRange&) { return kOnce; }
+// Their streams went with the session.
+constexpr ResendRule rule(const wire::Spawn&) { return kUnknown; }
+constexpr ResendRule rule(const wire::WaitProcess&) { return kUnknown; }
+constexpr ResendRule rule(const wire::SignalProcess&) { return kUnknown; }
+
+template <class R>
+concept HasParent = requires(const R& r) {
+  r.parent;
+};
+template <class R>
+concept HasNewParent = requires(const R& r) {
+  r.new_parent;
+};
+template <class R>
+concept HasObject = requires(const R& r) {
+  r.object;
+};
+template <class R>
+concept HasHandle = requires(const R& r) {
+  r.handle;
+};
+
+/// Whose `object` is a new id.
+template <class R>
+constexpr bool kBindsObject = HasParent<R> || std::is_same_v<R, wire::Attach>;
+template <class R>
+constexpr bool kBindsHandle = std::is_same_v<R, wire::Open> || std::is_same_v<R, wire::Create>;
+
+template <class R>
+UsedIds ids(const R& request) {
+  UsedIds used;
+  if constexpr (HasParent<R>) used.objects[0] = request.parent;
+  if constexpr (HasObject<R> && !kBindsObject<R>) used.objects[0] = request.object;
+  if constexpr (HasNewParent<R>) used.objects[1] = request.new_parent;
+  if constexpr (HasHandle<R> && !kBindsHandle<R>) used.handles[0] = request.handle;
+  if constexpr (std::is_same_v<R, wire::ReadLink>) {
+    used.objects[1] = request.directory;
+    if (request.directory) used.objects[2] = request.top;
+  }
+  if constexpr (std::is_same_v<R, wire::CopyRange>) used.handles = {request.from, request.to};
+  return used;
+}
+
+}  // namespace
+
+ResendRule resend_rule(const wire::RequestBody& request) {
+  return std::visit([](const auto& body) { return rule(body); }, request);
+}
+
+bool changes_names(const wire::RequestBody& request) {
+  return std::visit(
+      [](const auto& body) {
+        using Body = std::decay_t<decltype(body)>;
+        return HasNewParent<Body> || std::is_same_v<Body, wire::Unlink> ||
+               std::is_same_v<Body, wire::RemoveDirectory> || std::is_same_v<Body, wire::MakeDirectory> ||
+               std::is_same_v<Body, wire::MakeNode> || std::is_same_v<Body, wire::MakeSymlink> ||
+               std::is_same_v<Body, wire::Create>;
+      },
+      request);
+}
+
+UsedIds used_ids(const wire::RequestBody& request) {
+  return std::visit([](const auto& body) { return ids(body); }, request);
+}
+
+}  // namespace sandbar::client
