@@ -76,7 +76,7 @@ void AgentSession::on_drained() {
 
 void AgentSession::on_detached(const Error& reason) {
   services_.loop.cancel(lock_timer_);
-  lock_timer_ = services_.loop.schedule(std::min(kLockGrace, options_.lease), [this] {
+  lock_timer_ = services_.loop.schedule(std::min(options_.lock_grace, options_.lease), [this] {
     if (files_->give_locks_back()) locks_lost_ = true;
   });
   owner_.on_session_detached(key_, reason);

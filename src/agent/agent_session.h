@@ -49,6 +49,7 @@ class AgentSession final : public mux::Session::Handler {
     std::optional<Error> refusal;  ///< the client is told this instead of a hello
     std::string name;         ///< Hello::session, when the client wants it kept; empty: it ends with its connection
     base::Duration lease{0};  ///< for how long the owner keeps it without a connection
+    base::Duration lock_grace = kLockGrace;  ///< for how long it keeps its locks then
   };
 
   AgentSession(AgentServices& services, SessionKey key, mux::Greeter::Greeted client, Options options, Owner& owner);

@@ -30,6 +30,7 @@ AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, Serve
     : loop_(loop),
       token_(std::move(options.token)),
       lease_(std::min(options.session_lease, kMaxSessionLease)),
+      lock_grace_(options.lock_grace),
       journals_(loop, state.journals()),
       processes_(loop, root, journals_, options.processes),
       services_{loop, root, pool_, journals_, processes_, state.id(), state.epoch()} {}
@@ -109,6 +110,7 @@ void AgentServer::begin(mux::Greeter::Greeted client) {
   if (comes_back && lease_ > base::Duration::zero() && !options.refusal) {
     options.name = base::hex(base::random_bytes(16));
     options.lease = lease_;
+    options.lock_grace = lock_grace_;
     names_.emplace(options.name, key);
   }
   const std::string name = options.name;

@@ -39,6 +39,7 @@ struct ServerOptions {
   std::string token;  ///< empty: everybody who can connect is in
   ProcessServiceOptions processes;
   base::Duration session_lease = kSessionLease;  ///< 0: a session ends with its connection
+  base::Duration lock_grace = kLockGrace;        ///< for how long a session keeps its locks without a connection
 };
 
 /// One agent: its listener, its services and its sessions. On the loop's thread; workers end before the root goes.
@@ -85,6 +86,7 @@ class AgentServer final : private AgentSession::Owner {
   base::Loop& loop_;
   std::string token_;
   base::Duration lease_;
+  const base::Duration lock_grace_;
   Journals journals_;
   WorkerPool pool_;
   ProcessService processes_;

@@ -166,11 +166,12 @@ class ServerTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  void start(const std::string& token, base::Duration lease = kSessionLease) {
+  void start(const std::string& token, base::Duration lease = kSessionLease, base::Duration lock_grace = kLockGrace) {
     server_.reset();
     ServerOptions options;
     options.token = token;
     options.session_lease = lease;
+    options.lock_grace = lock_grace;
     server_ = std::make_unique<AgentServer>(loop_, *root_, state_, std::move(options));
     auto url = server_->listen("unix:" + socket());
     ASSERT_TRUE(url.ok()) << url.error().message();
