@@ -17,6 +17,8 @@ struct ExecArguments {
   std::string directory;  ///< --cwd
   std::vector<std::string> environment;
   std::string token_file;
+  std::string ca_file;
+  bool insecure = false;
   std::vector<std::string> command;
 };
 
@@ -28,6 +30,8 @@ struct ExecPlan {
   Target target;
   std::string directory;  ///< in the sandbox
   std::string token;
+  std::string ca_file;
+  bool insecure = false;
 };
 
 /// Resolves what the command line left open, without any connection: TARGET and directory from the mount on which the

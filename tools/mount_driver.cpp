@@ -96,6 +96,8 @@ class Driver final : public fuse::Session::Handler {
   void connect() {
     client::ConnectionOptions how;
     how.token = std::move(options_.token);
+    how.ca_file = options_.ca_file;
+    how.insecure = options_.insecure;
     how.journal = base::hex(base::random_bytes(16));
     pending_ = client::open_connection(loop_, options_.target, std::move(how),
                                        [this](Result<std::unique_ptr<client::Connection>> connection) {

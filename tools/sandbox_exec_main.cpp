@@ -169,7 +169,8 @@ int sandbox_exec_main(int argc, char** argv, cli::Io io) {
   base::set_log_program(kProgram);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is told by EPIPE
   SignalForwarder signals;
-  auto client = Client::connect(plan->target, {.token = plan->token});
+  auto client =
+      Client::connect(plan->target, {.token = plan->token, .ca_file = plan->ca_file, .insecure = plan->insecure});
   if (!client) return fail(io, client.error().message());
   return Execution(*client, arguments, *plan, signals, io).run();
 }

@@ -45,6 +45,11 @@ std::optional<int> check_usage(const cli::App& app, const AgentArguments& argume
   if (arguments.listen && arguments.stdio) return app.usage_error(io, "--listen and --stdio exclude each other");
   if (arguments.no_auth && arguments.token_file)
     return app.usage_error(io, "--no-auth and --token-file exclude each other");
+  if (arguments.tls_cert.has_value() != arguments.tls_key.has_value())
+    return app.usage_error(io, "--tls-cert FILE and --tls-key FILE belong together");
+  if (arguments.tls_cert && arguments.stdio) return app.usage_error(io, "--tls-cert is for --listen HOST:PORT");
+  if (arguments.tls_cert && arguments.insecure)
+    return app.usage_error(io, "--insecure is for an agent without TLS: leave it or --tls-cert out");
   return std::nullopt;
 }
 
@@ -77,6 +82,7 @@ class AgentRun {
       : loop_(loop), root_(root), server_(loop, root, state, std::move(options)) {
     signals.on_stop(loop, [this] { stop(agent::kShutDownGrace); });
     signals.on_child(loop, [this] { server_.reap_orphans(); });
+    signals.on_reload(loop, [this] { reload(); });
   }
 
   int listen(const std::string& address, cli::Io io) {
@@ -101,6 +107,13 @@ class AgentRun {
   }
 
  private:
+  void reload() {
+    if (const auto reloaded = server_.reload_tls(); reloaded)
+      base::log_info("the TLS certificate was read again");
+    else
+      base::log_error(reloaded.error().message() + "; the old certificate stays in use");
+  }
+
   /// The second request to stop does not wait for anybody.
   void stop(base::Duration grace) {
     if (std::exchange(stopping_, true)) return loop_.stop();
@@ -121,9 +134,13 @@ void declare_agent(cli::App& app, AgentArguments& into) {
       .flag("--stdio", into.stdio, "serve one client on stdin and stdout instead")
       .option("--state", into.state, "DIR", "keeps who this agent is across its starts; made when missing")
       .option("--token-file", into.token_file, "FILE", "holds the token that clients must show (else SANDBOX_TOKEN)")
-      .flag("--no-auth", into.no_auth, "ask for no token: only on loopback addresses, Unix sockets and stdio");
-  app.section("Exit codes",
-              "0 after SIGTERM, SIGINT or SIGHUP, and when the client of --stdio has gone; 1 failed; 2 usage.");
+      .flag("--no-auth", into.no_auth, "ask for no token: only on loopback addresses, Unix sockets and stdio")
+      .option("--tls-cert", into.tls_cert, "FILE", "speak TLS (wss://): the certificate and its chain, PEM")
+      .option("--tls-key", into.tls_key, "FILE", "the certificate's key, PEM; SIGHUP reads both files again")
+      .flag("--insecure", into.insecure, "listen without TLS on addresses that other machines reach");
+  app.section(
+      "Exit codes",
+      "0 after SIGTERM, SIGINT or (without TLS) SIGHUP, and when the client of --stdio has gone; 1 failed; 2 usage.");
 }
 
 int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) {
@@ -136,6 +153,9 @@ int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) 
 
   agent::ServerOptions options;
   options.token = std::move(*token);
+  options.tls_certificate = arguments.tls_cert.value_or("");
+  options.tls_key = arguments.tls_key.value_or("");
+  options.insecure = arguments.insecure;
   options.processes.defaults = raise_limits();
   options.processes.reap_orphans = is_init();
   auto root = agent::Root::open(*arguments.root);
@@ -144,7 +164,7 @@ int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) 
   if (!state) return fail(io, state.error());
 
   net::AsioLoop loop;
-  StopSignals signals;  // before there are threads: they inherit the mask
+  StopSignals signals(arguments.tls_cert.has_value());  // before there are threads: they inherit the mask
   AgentRun run(loop, **root, *state, std::move(options), signals);
   return arguments.stdio ? run.serve_stdio(take_stdio(), io) : run.listen(*arguments.listen, io);
 }

@@ -24,6 +24,9 @@ bool same_token(std::string_view a, std::string_view b) {
 AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, ServerOptions options)
     : loop_(loop),
       token_(std::move(options.token)),
+      tls_certificate_(std::move(options.tls_certificate)),
+      tls_key_(std::move(options.tls_key)),
+      insecure_(options.insecure),
       journals_(loop),
       processes_(loop, root, journals_, options.processes),
       services_{loop, root, pool_, journals_, processes_, state.id(), state.epoch()} {}
@@ -46,10 +49,19 @@ net::ListenOptions AgentServer::listen_options() {
 
 Result<std::string> AgentServer::listen(const std::string& address) {
   SANDBAR_ON_LOOP(loop_);
-  auto listener = net::listen(loop_, address, listen_options());
+  net::ListenOptions options = listen_options();
+  options.tls_certificate = tls_certificate_;
+  options.tls_key = tls_key_;
+  options.insecure = insecure_;
+  auto listener = net::listen(loop_, address, std::move(options));
   if (!listener) return std::move(listener).error();
   listener_ = std::move(*listener);
   return listener_->url();
+}
+
+Result<void> AgentServer::reload_tls() {
+  SANDBAR_ON_LOOP(loop_);
+  return listener_ ? listener_->reload() : Result<void>();
 }
 
 void AgentServer::serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over) {

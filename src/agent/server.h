@@ -26,6 +26,9 @@ constexpr base::Duration kShutDownGrace = std::chrono::seconds(5);
 struct ServerOptions {
   std::string token;  ///< empty: everybody who can connect is in
   ProcessServiceOptions processes;
+  std::string tls_certificate = {};  ///< this and the next two: as net::ListenOptions'
+  std::string tls_key = {};
+  bool insecure = false;
 };
 
 /// One agent: its listener, its services and its sessions. On the loop's thread; workers end before the root goes.
@@ -38,6 +41,8 @@ class AgentServer {
 
   /// Returns the url for clients. Errors name the address.
   Result<std::string> listen(const std::string& address);
+  /// Takes the certificate and the key anew, for later clients; on an error the old ones stay.
+  Result<void> reload_tls();
   /// One session over a pair of descriptors; `over` runs once when it has ended, with an error where none began.
   void serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over);
   /// A client that was let in.
@@ -55,6 +60,8 @@ class AgentServer {
 
   base::Loop& loop_;
   std::string token_;
+  const std::string tls_certificate_, tls_key_;
+  const bool insecure_;
   Journals journals_;
   WorkerPool pool_;
   ProcessService processes_;

@@ -79,6 +79,8 @@ ClientCore::~ClientCore() {
 Result<void> ClientCore::connect(const ClientOptions& options) {
   ConnectionOptions connection;
   connection.token = options.token;
+  connection.ca_file = options.ca_file;
+  connection.insecure = options.insecure;
   connection.timeout = options.connect_timeout;
   LoopState& state = *state_;
   const auto agent = await<AgentInfo>([this, &state, connection](base::OneShot<AgentInfo> done) mutable {

@@ -20,6 +20,7 @@ net::Endpoint endpoint_of(const Target& target) {
       endpoint.host = target.host;
       endpoint.port = target.port;
       endpoint.http_path = target.http_path;
+      endpoint.tls = target.tls;
       break;
     case Target::Kind::unix_socket:
       endpoint.kind = net::Endpoint::Kind::unix_socket;
@@ -123,6 +124,8 @@ class Opening final : public PendingConnection, public std::enable_shared_from_t
   void start(const net::Endpoint& endpoint) {
     net::ConnectOptions connect;
     connect.token = options_.token;
+    connect.ca_file = options_.ca_file;
+    connect.insecure = options_.insecure;
     connect.timeout = options_.timeout;
     connect_ = net::connect(loop_, endpoint, connect,
                             [weak = weak_from_this()](Result<std::unique_ptr<net::Transport>> transport) {
