@@ -11,7 +11,9 @@ namespace {
 
 struct Place {
   Target target;
-  std::string token_file;  ///< what its mount was given
+  std::string token_file = {};  ///< this and the rest: what its mount was given
+  std::string ca_file = {};
+  bool insecure = false;
 };
 
 Result<Place> place_here() {
@@ -20,27 +22,32 @@ Result<Place> place_here() {
   if (!*found)
     return make_error(Errc::invalid, "",
                       "no TARGET was given, and the working directory does not lie on a Sandbar mount");
-  return Place{std::move((*found)->target), std::move((*found)->token_file)};
+  return Place{std::move((*found)->target), std::move((*found)->token_file), std::move((*found)->ca_file),
+               (*found)->insecure};
 }
 
 Result<Place> place_of(const ExecArguments& arguments) {
   if (!arguments.target) return place_here();
   auto target = Target::parse(*arguments.target);
   if (!target) return std::move(target).error();
-  return Place{std::move(target).value(), {}};
+  return Place{std::move(target).value()};
 }
 
 }  // namespace
 
 void declare_exec(cli::App& app, ExecArguments& arguments) {
   app.argument("TARGET", arguments.target,
-               "the sandbox and its directory: ws://HOST:PORT, unix:/PATH or exec:COMMAND, each with :/DIR if wanted. "
+               "the sandbox and its directory: wss://HOST:PORT, ws://HOST:PORT, unix:/PATH or exec:COMMAND, each with "
+               ":/DIR if wanted. "
                "Left out: those of the Sandbar mount that the working directory lies on")
       .option("--cwd", arguments.directory, "DIR",
               "run the command there instead; a relative one is seen from TARGET's directory")
       .option("--env", arguments.environment, "NAME=VALUE", "set a variable of the command; may be given again")
       .option("--token-file", arguments.token_file, "FILE",
               "read the agent's token from there, not from SANDBOX_TOKEN; only its owner may have rights on it")
+      .option("--ca-file", arguments.ca_file, "FILE",
+              "of wss://: trust the certificates in this PEM file, and not those that the system trusts")
+      .flag("--insecure", arguments.insecure, "let ws:// send the token and all data to other machines unencrypted")
       .flag("--quiet", arguments.quiet, "no notices when the connection breaks and comes back")
       .section("Exit status",
                "That of the command; 128+N when signal N ended it; 125 when sandbox-exec itself failed (usage, no "
@@ -68,6 +75,8 @@ Result<ExecPlan> plan_exec(const ExecArguments& arguments) {
   plan.directory = resolve_directory(place->target.directory, arguments.directory);
   plan.target = std::move(place->target);
   plan.token = std::move(token).value();
+  plan.ca_file = arguments.ca_file.empty() ? std::move(place->ca_file) : arguments.ca_file;
+  plan.insecure = arguments.insecure || place->insecure;
   return plan;
 }
 

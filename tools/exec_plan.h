@@ -18,6 +18,8 @@ struct ExecArguments {
   std::vector<std::string> environment;
   std::string token_file;
   bool quiet = false;
+  std::string ca_file;
+  bool insecure = false;
   std::vector<std::string> command;
 };
 
@@ -29,6 +31,8 @@ struct ExecPlan {
   Target target;
   std::string directory;  ///< in the sandbox
   std::string token;
+  std::string ca_file;
+  bool insecure = false;
 };
 
 /// Resolves what the command line left open, without any connection: TARGET and directory from the mount on which the

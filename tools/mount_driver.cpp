@@ -96,6 +96,8 @@ class Driver final : public fuse::Session::Handler {
   void connect() {
     client::ConnectionOptions how;
     how.token = std::move(options_.token);
+    how.ca_file = options_.ca_file;
+    how.insecure = options_.insecure;
     how.journal = base::hex(base::random_bytes(16));
     how.reconnect = true;
     pending_ = client::open_connection(loop_, options_.target, std::move(how),

@@ -15,6 +15,8 @@ struct DriverOptions {
   Target target;
   bool background = false;  ///< whoever started it does not wait for its end
   std::string token;
+  std::string ca_file;  ///< absolute; empty: the system's
+  bool insecure = false;
   vfs::Options files;
   fuse::SessionOptions session;
   fuse::MountOptions mount;

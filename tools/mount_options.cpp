@@ -30,8 +30,8 @@ const std::vector<std::string>& ignored() {
 }
 
 const std::vector<std::string>& own() {
-  static const std::vector<std::string> names{"token_file", "timeout",     "idmap",    "symlinks",
-                                              "nonempty",   "allow_other", "max_read", "nosymfollow"};
+  static const std::vector<std::string> names{"token_file",  "timeout",  "idmap",       "symlinks", "nonempty",
+                                              "allow_other", "max_read", "nosymfollow", "ca_file",  "insecure"};
   return names;
 }
 
@@ -112,6 +112,10 @@ Result<void> apply_value(const Option& option, MountRequest& request) {
     request.token_file = *option.value;
     return {};
   }
+  if (option.name == "ca_file") {
+    request.ca_file = *option.value;
+    return {};
+  }
   if (option.name == "timeout") {
     auto value = number(option, 1, kMaxTimeout, "seconds");
     if (!value) return std::move(value).error();
@@ -140,7 +144,7 @@ Error unknown(const Option& option) {
 }
 
 Result<void> apply(const Option& option, bool sloppy, MountRequest& request) {
-  static const std::vector<std::string> with_value{"token_file", "timeout", "idmap", "symlinks", "max_read"};
+  static const std::vector<std::string> with_value{"token_file", "timeout", "idmap", "symlinks", "max_read", "ca_file"};
   if (contains(with_value, option.name)) {
     return apply_value(option.value ? option : Option{option.name, ""}, request);
   }
@@ -148,11 +152,13 @@ Result<void> apply(const Option& option, bool sloppy, MountRequest& request) {
       option.name.starts_with("X-"))
     return {};
   const bool flag = contains(fuse::flag_names(), option.name);
-  if (flag || option.name == "nonempty" || option.name == "allow_other" || option.name == "nosymfollow") {
+  if (flag || option.name == "insecure" || option.name == "nonempty" || option.name == "allow_other" ||
+      option.name == "nosymfollow") {
     if (option.value) return wrong(option.name + " has no value");
   } else {
     return sloppy ? Result<void>() : unknown(option);
   }
+  if (option.name == "insecure") request.insecure = true;
   if (option.name == "nonempty") request.nonempty = true;
   if (option.name == "allow_other") request.allow_other = true;
   if (option.name == "nosymfollow") request.no_symlink_follow = true;
@@ -172,6 +178,8 @@ Result<void> parse_mount_options(std::string_view text, bool sloppy, MountReques
 std::vector<cli::HelpRow> mount_option_rows() {
   return {
       {"token_file=FILE", "as --token-file; a comma in FILE is written \\,"},
+      {"ca_file=FILE", "as --ca-file"},
+      {"insecure", "as --insecure"},
       {"timeout=SECONDS", "how long an operation may wait for the sandbox before it fails (1..86400; 60)"},
       {"idmap=user|none|FILE",
        "user: your files are the agent's and the other way round (default); none: numbers as they are; FILE (with a "

@@ -171,6 +171,8 @@ int sandbox_exec_main(int argc, char** argv, cli::Io io) {
   SignalForwarder signals;
   ClientOptions options;
   options.token = plan->token;
+  options.ca_file = plan->ca_file;
+  options.insecure = plan->insecure;
   if (!arguments.quiet) options.notices = [](const std::string& notice) { base::log_warning(notice); };
   auto client = Client::connect(plan->target, options);
   if (!client) return fail(io, client.error().message());

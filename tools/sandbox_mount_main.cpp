@@ -32,6 +32,8 @@ struct CommandLine {
   std::string directory;
   std::vector<std::string> options;
   std::optional<std::string> token_file;
+  std::optional<std::string> ca_file;
+  bool insecure = false;
   std::optional<std::string> readlink;
   bool foreground = false;
   bool quiet = false;
@@ -64,12 +66,16 @@ std::vector<const char*> without_mount_options(int argc, const char* const* argv
 
 void declare(cli::App& app, CommandLine& line) {
   app.argument("TARGET", line.target,
-               "which sandbox and which directory of it: ws://HOST[:PORT][:/DIR], unix:/SOCKET[:/DIR], "
+               "which sandbox and which directory of it: wss://HOST[:PORT][:/DIR], ws://HOST[:PORT][:/DIR], "
+               "unix:/SOCKET[:/DIR], "
                "exec:COMMAND[:/DIR]")
       .argument("DIR", line.directory, "an empty directory, where the sandbox's is to appear")
       .option("-o", line.options, "OPT[,OPT...]", "mount options, see below; may be given again")
       .option("--token-file", line.token_file, "FILE",
               "a file of yours alone (chmod 600) with the token; without it SANDBOX_TOKEN is taken")
+      .option("--ca-file", line.ca_file, "FILE",
+              "of wss://: trust the certificates in this PEM file, and not those that the system trusts")
+      .flag("--insecure", line.insecure, "let ws:// send the token and all data to other machines unencrypted")
       .option("--readlink", line.readlink, "PATH",
               "print the target of a symbolic link in a mount as the sandbox stores it, and mount nothing")
       .flag("-f,--foreground", line.foreground, "stay in the foreground; Ctrl-C unmounts")
@@ -117,6 +123,9 @@ DriverOptions driver_options(const Target& target, const MountRequest& request, 
   options.files.directory = target.directory;
   options.files.target = target.text();
   if (!request.token_file.empty()) options.files.token_file = absolute(request.token_file);
+  if (!request.ca_file.empty()) options.files.ca_file = absolute(request.ca_file);
+  options.ca_file = options.files.ca_file;
+  options.insecure = options.files.insecure = request.insecure;
   options.session.max_read = request.max_read;
   options.session.own_uid = ::getuid();
   options.session.own_uid_is_mapped = request.id_map == vfs::IdMapMode::user;
@@ -174,6 +183,8 @@ int sandbox_mount_main(int argc, const char* const* argv, cli::Io io) {
     if (auto parsed = parse_mount_options(options, line.sloppy, request); !parsed)
       return app.usage_error(io, parsed.error().message());
   if (line.token_file) request.token_file = *line.token_file;
+  if (line.ca_file) request.ca_file = *line.ca_file;
+  request.insecure = request.insecure || line.insecure;
   IdMapFile ids;
   if (!request.id_map_file.empty()) {
     auto read = read_id_map(request.id_map_file);

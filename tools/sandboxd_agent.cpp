@@ -58,6 +58,11 @@ std::optional<int> check_usage(const cli::App& app, const AgentArguments& argume
                            "--session-lease takes a time of at most 7 days, as 90s, 10m or 1h, not \"" +
                                base::printable(*arguments.session_lease) + "\"",
                            *arguments.session_lease, "1h");
+  if (arguments.tls_cert.has_value() != arguments.tls_key.has_value())
+    return app.usage_error(io, "--tls-cert FILE and --tls-key FILE belong together");
+  if (arguments.tls_cert && arguments.stdio) return app.usage_error(io, "--tls-cert is for --listen HOST:PORT");
+  if (arguments.tls_cert && arguments.insecure)
+    return app.usage_error(io, "--insecure is for an agent without TLS: leave it or --tls-cert out");
   return std::nullopt;
 }
 
@@ -90,6 +95,7 @@ class AgentRun {
       : loop_(loop), root_(root), server_(loop, root, state, std::move(options)) {
     signals.on_stop(loop, [this] { stop(agent::kShutDownGrace); });
     signals.on_child(loop, [this] { server_.reap_orphans(); });
+    signals.on_reload(loop, [this] { reload(); });
   }
 
   int listen(const std::string& address, cli::Io io) {
@@ -114,6 +120,13 @@ class AgentRun {
   }
 
  private:
+  void reload() {
+    if (const auto reloaded = server_.reload_tls(); reloaded)
+      base::log_info("the TLS certificate was read again");
+    else
+      base::log_error(reloaded.error().message() + "; the old certificate stays in use");
+  }
+
   /// The second request to stop does not wait for anybody.
   void stop(base::Duration grace) {
     if (std::exchange(stopping_, true)) return loop_.stop();
@@ -138,9 +151,13 @@ void declare_agent(cli::App& app, AgentArguments& into) {
       .option("--session-lease", into.session_lease, "TIME",
               "how long a client may stay away when its connection is lost, and still find its commands, open files "
               "and streams: 30, 90s, 10m, 1h (the default), 7d at most; 0: not at all")
-      .flag("--no-auth", into.no_auth, "ask for no token: only on loopback addresses, Unix sockets and stdio");
-  app.section("Exit codes",
-              "0 after SIGTERM, SIGINT or SIGHUP, and when the client of --stdio has gone; 1 failed; 2 usage.");
+      .flag("--no-auth", into.no_auth, "ask for no token: only on loopback addresses, Unix sockets and stdio")
+      .option("--tls-cert", into.tls_cert, "FILE", "speak TLS (wss://): the certificate and its chain, PEM")
+      .option("--tls-key", into.tls_key, "FILE", "the certificate's key, PEM; SIGHUP reads both files again")
+      .flag("--insecure", into.insecure, "listen without TLS on addresses that other machines reach");
+  app.section(
+      "Exit codes",
+      "0 after SIGTERM, SIGINT or (without TLS) SIGHUP, and when the client of --stdio has gone; 1 failed; 2 usage.");
 }
 
 int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) {
@@ -154,6 +171,9 @@ int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) 
   agent::ServerOptions options;
   options.token = std::move(*token);
   options.session_lease = *session_lease(arguments);
+  options.tls_certificate = arguments.tls_cert.value_or("");
+  options.tls_key = arguments.tls_key.value_or("");
+  options.insecure = arguments.insecure;
   options.processes.defaults = raise_limits();
   options.processes.reap_orphans = is_init();
   auto root = agent::Root::open(*arguments.root);
@@ -162,7 +182,7 @@ int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) 
   if (!state) return fail(io, state.error());
 
   net::AsioLoop loop;
-  StopSignals signals;  // before there are threads: they inherit the mask
+  StopSignals signals(arguments.tls_cert.has_value());  // before there are threads: they inherit the mask
   AgentRun run(loop, **root, *state, std::move(options), signals);
   return arguments.stdio ? run.serve_stdio(take_stdio(), io) : run.listen(*arguments.listen, io);
 }

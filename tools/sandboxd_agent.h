@@ -17,6 +17,9 @@ struct AgentArguments {
   std::optional<std::string> token_file;
   bool no_auth = false;
   std::optional<std::string> session_lease;
+  std::optional<std::string> tls_cert;
+  std::optional<std::string> tls_key;
+  bool insecure = false;
 };
 
 void declare_agent(cli::App& app, AgentArguments& into);

@@ -58,21 +58,28 @@ StdioPair take_stdio() {
   return pair;
 }
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(bool reloads) : reloads_(reloads) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);  // ignored (inherited), the kernel would throw exit statuses away
   sigemptyset(&stop_.signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP})
-    if (signal != SIGHUP || !is_ignored(signal)) sigaddset(&stop_.signals, signal);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&stop_.signals, signal);
+  sigemptyset(&reload_.signals);
+  if (reloads_) {
+    ::signal(SIGHUP, SIG_DFL);  // ignored (inherited from nohup), it would not arrive
+    sigaddset(&reload_.signals, SIGHUP);
+  } else if (!is_ignored(SIGHUP)) {
+    sigaddset(&stop_.signals, SIGHUP);
+  }
   sigemptyset(&child_.signals);
   sigaddset(&child_.signals, SIGCHLD);
   sigset_t both = stop_.signals;
   if (is_init()) sigaddset(&both, SIGCHLD);
+  if (reloads_) sigaddset(&both, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &both, &old_mask_);
 }
 
 StopSignals::~StopSignals() {
-  for (Watched* watched : {&stop_, &child_})
+  for (Watched* watched : {&stop_, &child_, &reload_})
     if (watched->loop != nullptr) watched->loop->unwatch(watched->watch);
   pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 }
@@ -92,6 +99,10 @@ void StopSignals::on_stop(base::Loop& loop, base::Function<void()> stop) { watch
 
 void StopSignals::on_child(base::Loop& loop, base::Function<void()> child) {
   if (is_init()) watch(child_, loop, std::move(child));
+}
+
+void StopSignals::on_reload(base::Loop& loop, base::Function<void()> reload) {
+  if (reloads_) watch(reload_, loop, std::move(reload));
 }
 
 }  // namespace sandbar::tools

@@ -32,19 +32,22 @@ struct StdioPair {
 /// printed by mistake gets between the transport's bytes.
 StdioPair take_stdio();
 
-/// SIGTERM, SIGINT and SIGHUP (unless it was ignored, as under nohup) as events of a loop; SIGPIPE is ignored. Made
-/// before other threads, which inherit the mask. The old mask comes back at its end, when the loop must still be there.
+/// SIGTERM, SIGINT and SIGHUP (unless it was ignored, as under nohup) as events of a loop; SIGPIPE is ignored. With
+/// `reloads`, SIGHUP does not stop but reload, as is usual for servers, also where it was ignored. Made before other
+/// threads, which inherit the mask. The old mask comes back at its end, when the loop must still be there.
 class StopSignals {
  public:
-  StopSignals();
+  explicit StopSignals(bool reloads = false);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// At most once each.
+  /// Each of these at most once.
   void on_stop(base::Loop& loop, base::Function<void()> stop);
   /// SIGCHLD, where is_init().
   void on_child(base::Loop& loop, base::Function<void()> child);
+  /// SIGHUP, where it reloads.
+  void on_reload(base::Loop& loop, base::Function<void()> reload);
 
  private:
   struct Watched {
@@ -57,6 +60,8 @@ class StopSignals {
 
   Watched stop_;
   Watched child_;
+  Watched reload_;
+  const bool reloads_;
   sigset_t old_mask_{};
 };
 

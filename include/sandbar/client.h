@@ -17,6 +17,10 @@ namespace sandbar {
 struct ClientOptions {
   /// The agent's token; empty: none. Stays in memory, and is sent to this target only.
   std::string token = {};
+  /// wss:// only: a PEM file with the certificates to trust, alone; empty: those that the system trusts.
+  std::string ca_file = {};
+  /// Lets ws:// reach other machines, to which the token and all data then go unencrypted.
+  bool insecure = false;
   /// For connecting, the upgrade and the greeting together.
   std::chrono::milliseconds connect_timeout{15'000};
   /// For one exchange with the agent: a file operation, the start of a process, a signal. 0: none. Process::wait()
@@ -53,8 +57,8 @@ struct AgentInfo {
 class Client {
  public:
   /// Errc::disconnected (nobody answers there, the command ended), Errc::unauthorized (the token was refused),
-  /// Errc::timeout, Errc::protocol (something else answers there), Errc::unsupported (another version). The message
-  /// names the target.
+  /// Errc::timeout, Errc::protocol (something else answers there, or a certificate is wrong), Errc::invalid (ws:// to
+  /// another machine), Errc::unsupported (another version). The message names the target.
   static Result<Client> connect(const Target& target, const ClientOptions& options = {});
 
   Client(Client&&) noexcept = default;

@@ -11,13 +11,14 @@ namespace sandbar {
 
 /// Which sandbox, and which directory of it. Texts that parse:
 ///
-///   ws://HOST[:PORT][/HTTP-PATH][:/DIR]   an agent's address (wss:// is refused until TLS comes: Errc::unsupported)
-///   unix:/PATH/TO/SOCKET[:/DIR]           an agent on this machine
-///   exec:COMMAND[:/DIR]                   a command whose stdin and stdout are an agent. The DIR suffix is what
+///   wss://HOST[:PORT][/HTTP-PATH][:/DIR]  an agent's address, by TLS
+///   ws://HOST[:PORT][/HTTP-PATH][:/DIR]   the same unencrypted: for this machine's own agents
+///   (ClientOptions::insecure) unix:/PATH/TO/SOCKET[:/DIR]           an agent on this machine exec:COMMAND[:/DIR] a
+///   command whose stdin and stdout are an agent. The DIR suffix is what
 ///                                         follows the last ":", when that is '/' and a text that neither begins with
 ///                                         '/' nor holds white space; a last ":/" keeps a command that ends like one
 ///
-/// In the first two the directory begins at the first ":/" behind HOST or PATH. Doubled and last slashes of a
+/// In the first three the directory begins at the first ":/" behind HOST or PATH. Doubled and last slashes of a
 /// directory are dropped. A sandbox's name or id needs a control plane, which this version does not have:
 /// Errc::unsupported.
 struct Target {
@@ -25,8 +26,9 @@ struct Target {
 
   Kind kind = Kind::websocket;
   std::string host;             ///< websocket: without brackets
-  std::uint16_t port = 0;       ///< websocket; 80 where none is given
+  std::uint16_t port = 0;       ///< websocket; where none is given 80, with tls 443
   std::string http_path = "/";  ///< websocket
+  bool tls = false;             ///< websocket: wss://
   std::string socket_path;      ///< unix_socket
   std::string command;          ///< command
   std::string directory = "/";  ///< inside the agent's root; absolute

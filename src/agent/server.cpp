@@ -31,6 +31,9 @@ AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, Serve
       token_(std::move(options.token)),
       lease_(std::min(options.session_lease, kMaxSessionLease)),
       lock_grace_(options.lock_grace),
+      tls_certificate_(std::move(options.tls_certificate)),
+      tls_key_(std::move(options.tls_key)),
+      insecure_(options.insecure),
       journals_(loop, state.journals()),
       processes_(loop, root, journals_, options.processes),
       services_{loop, root, pool_, journals_, processes_, state.id(), state.epoch()} {}
@@ -56,10 +59,19 @@ net::ListenOptions AgentServer::listen_options() {
 
 Result<std::string> AgentServer::listen(const std::string& address) {
   SANDBAR_ON_LOOP(loop_);
-  auto listener = net::listen(loop_, address, listen_options());
+  net::ListenOptions options = listen_options();
+  options.tls_certificate = tls_certificate_;
+  options.tls_key = tls_key_;
+  options.insecure = insecure_;
+  auto listener = net::listen(loop_, address, std::move(options));
   if (!listener) return std::move(listener).error();
   listener_ = std::move(*listener);
   return listener_->url();
+}
+
+Result<void> AgentServer::reload_tls() {
+  SANDBAR_ON_LOOP(loop_);
+  return listener_ ? listener_->reload() : Result<void>();
 }
 
 void AgentServer::serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over) {

@@ -40,6 +40,9 @@ struct ServerOptions {
   ProcessServiceOptions processes;
   base::Duration session_lease = kSessionLease;  ///< 0: a session ends with its connection
   base::Duration lock_grace = kLockGrace;        ///< for how long a session keeps its locks without a connection
+  std::string tls_certificate = {};              ///< this and the next two: as net::ListenOptions'
+  std::string tls_key = {};
+  bool insecure = false;
 };
 
 /// One agent: its listener, its services and its sessions. On the loop's thread; workers end before the root goes.
@@ -52,6 +55,8 @@ class AgentServer final : private AgentSession::Owner {
 
   /// Returns the url for clients. Errors name the address.
   Result<std::string> listen(const std::string& address);
+  /// Takes the certificate and the key anew, for later clients; on an error the old ones stay.
+  Result<void> reload_tls();
   /// One session over a pair of descriptors; `over` runs once when it has ended, with an error where none began.
   void serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over);
   /// A client that was let in.
@@ -87,6 +92,8 @@ class AgentServer final : private AgentSession::Owner {
   std::string token_;
   base::Duration lease_;
   const base::Duration lock_grace_;
+  const std::string tls_certificate_, tls_key_;
+  const bool insecure_;
   Journals journals_;
   WorkerPool pool_;
   ProcessService processes_;

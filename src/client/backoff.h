@@ -14,7 +14,7 @@ namespace sandbar::client {
 class Backoff {
  public:
   static constexpr base::Duration kFirst = std::chrono::milliseconds(100);
-  static constexpr base::Duration kLongest = std::chrono::seconds(5);
+  static constexpr base::Duration kLongest = std::chrono::seconds(2);
 
   explicit Backoff(std::uint64_t seed) : random_(seed | 1U) {}
 
@@ -27,8 +27,8 @@ class Backoff {
     random_ ^= random_ << 17U;
     return wait - wait / 4 * static_cast<base::Duration::rep>(random_ % 1024) / 1024;
   }
-  /// It was reached, or the network is another.
-  void reset() { wait_ = base::Duration::zero(); }
+  /// It was reached, or the network is another: the next attempt is made at once, or after kFirst.
+  void reset(bool at_once) { wait_ = at_once ? base::Duration::zero() : kFirst; }
 
  private:
   base::Duration wait_{0};

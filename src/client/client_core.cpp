@@ -79,6 +79,8 @@ ClientCore::~ClientCore() {
 Result<void> ClientCore::connect(const ClientOptions& options) {
   ConnectionOptions connection;
   connection.token = options.token;
+  connection.ca_file = options.ca_file;
+  connection.insecure = options.insecure;
   connection.timeout = options.connect_timeout;
   connection.reconnect = options.reconnect;
   LoopState& state = *state_;

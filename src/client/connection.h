@@ -15,6 +15,8 @@ namespace sandbar::client {
 
 struct ConnectionOptions {
   std::string token;    ///< empty: none
+  std::string ca_file;  ///< as net::ConnectOptions'
+  bool insecure = false;
   std::string journal;  ///< persistent id of the client's journal; empty for a client that changes no files
   base::Duration timeout = std::chrono::seconds(15);  ///< for connect, upgrade and hello together
   /// Come back when the connection is lost, until the Connection is destroyed: to the session where the agent still has

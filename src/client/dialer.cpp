@@ -17,6 +17,7 @@ net::Endpoint endpoint_of(const Target& target) {
       endpoint.host = target.host;
       endpoint.port = target.port;
       endpoint.http_path = target.http_path;
+      endpoint.tls = target.tls;
       break;
     case Target::Kind::unix_socket:
       endpoint.kind = net::Endpoint::Kind::unix_socket;
@@ -44,6 +45,8 @@ std::unique_ptr<Dialing> dial(base::Loop& loop, const Target& target, const Conn
                               base::Duration timeout, base::OneShot<std::unique_ptr<net::Transport>> done) {
   net::ConnectOptions connect;
   connect.token = options.token;
+  connect.ca_file = options.ca_file;
+  connect.insecure = options.insecure;
   connect.timeout = timeout;
   return std::make_unique<DialingImpl>(net::connect(loop, endpoint_of(target), connect, std::move(done)));
 }

@@ -11,8 +11,8 @@
 namespace sandbar::client {
 namespace {
 
-/// A connection that lived for less does not count as one: an agent that takes and drops each at once is not asked
-/// without a pause.
+/// After a connection that lived for less the next attempt is not made at once: an agent that takes and drops each is
+/// not to keep us busy.
 constexpr base::Duration kLived = std::chrono::milliseconds(100);
 /// An agent that promises more is not believed.
 constexpr std::uint64_t kLongestLease = 7 * 24 * 3600;
@@ -140,6 +140,12 @@ void LiveConnection::on_closed(const Error& reason) {
   loop_.cancel(lease_timer_);
   if (!std::exchange(broken_, true)) tell(ConnectionEvent::Kind::lost, reason);
   tell(std::exchange(begun_, false) ? ConnectionEvent::Kind::session_lost : ConnectionEvent::Kind::failed, reason);
+  // An agent that does not know the session was reached, and takes a new one.
+  if (reason.code == Errc::unknown) {
+    loop_.cancel(timer_);
+    timer_ = loop_.schedule({}, guarded(&LiveConnection::dial_now));
+    return;
+  }
   dial_later();
 }
 
@@ -162,13 +168,13 @@ void LiveConnection::tell(ConnectionEvent::Kind kind, Error reason) {
 
 void LiveConnection::network_changed() {
   if (!broken_ || dialing_) return;
-  backoff_.reset();
+  backoff_.reset(true);
   dial_later();
 }
 
 void LiveConnection::dial_later() {
   loop_.cancel(timer_);
-  if (up_since_ != base::TimePoint{} && loop_.now() - up_since_ >= kLived) backoff_.reset();
+  if (up_since_ != base::TimePoint{}) backoff_.reset(loop_.now() - up_since_ >= kLived);
   up_since_ = {};
   timer_ = loop_.schedule(backoff_.next(), guarded(&LiveConnection::dial_now));
 }

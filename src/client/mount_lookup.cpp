@@ -121,6 +121,14 @@ Result<std::string> xattr_of(const std::string& path, const char* name) {
   return value;
 }
 
+/// nullopt where there is none.
+Result<std::optional<std::string>> optional_xattr(const std::string& path, const char* name) {
+  auto value = xattr_of(path, name);
+  if (value) return std::optional<std::string>(std::move(value).value());
+  if (value.error().os_errno == ENODATA) return std::optional<std::string>();
+  return std::move(value).error();
+}
+
 /// A path under which the root of `mount`'s file system can be reached: only there are the attributes. For a bind mount
 /// of a subdirectory this is another mount of the same device.
 Result<std::string> root_path(const std::vector<MountEntry>& mounts, const MountEntry& mount, const Place& place) {
@@ -143,14 +151,15 @@ Result<MountedDirectory> describe(const std::vector<MountEntry>& mounts, const M
   if (!text) return text.error();
   auto target = Target::parse(*text);
   if (!target) return std::move(target).error();
-  MountedDirectory found{std::move(target).value(), mount.point, {}};
+  auto token_file = optional_xattr(*root, kTokenFileXattr);
+  if (!token_file) return std::move(token_file).error();
+  auto ca_file = optional_xattr(*root, kCaFileXattr);
+  if (!ca_file) return std::move(ca_file).error();
+  const auto insecure = optional_xattr(*root, kInsecureXattr);
+  if (!insecure) return insecure.error();
+  MountedDirectory found{std::move(target).value(), mount.point, token_file->value_or(""), ca_file->value_or(""),
+                         insecure->has_value()};
   found.target.directory = join_directory(found.target.directory, path_on_mount(mount, place.path));
-  auto token_file = xattr_of(*root, kTokenFileXattr);
-  if (token_file) {
-    found.token_file = std::move(token_file).value();
-  } else if (token_file.error().os_errno != ENODATA) {
-    return std::move(token_file).error();
-  }
   return found;
 }
 

@@ -17,6 +17,8 @@ namespace sandbar::client {
 constexpr const char* kMountType = "fuse.sandbox";
 constexpr const char* kTargetXattr = "user.sandbar.target";         ///< Target::text(), with the directory
 constexpr const char* kTokenFileXattr = "user.sandbar.token-file";  ///< an absolute path; absent where none was given
+constexpr const char* kCaFileXattr = "user.sandbar.ca-file";        ///< the same of the CA file
+constexpr const char* kInsecureXattr = "user.sandbar.insecure";     ///< there where the mount was allowed plaintext
 
 /// One line of /proc/self/mountinfo (proc(5)), its octal escapes undone.
 struct MountEntry {
@@ -56,6 +58,8 @@ struct MountedDirectory {
   Target target;           ///< its directory is the remote one that corresponds to the local directory
   std::string point;       ///< where it is mounted, for messages
   std::string token_file;  ///< empty: none was given to sandbox-mount
+  std::string ca_file;     ///< likewise
+  bool insecure = false;   ///< given to sandbox-mount
 };
 
 /// Whether what `mount` says of itself may be believed by `user`: root's mounts and the user's own. Anybody can mount a

@@ -16,8 +16,10 @@ constexpr std::size_t kMaxDirectory = 4095;
 /// What /bin/sh -c takes as one argument (MAX_ARG_STRLEN in execve(2)).
 constexpr std::size_t kMaxCommand = 128 * 1024 - 1;
 constexpr std::uint16_t kHttpPort = 80;
+constexpr std::uint16_t kHttpsPort = 443;
 
-constexpr std::string_view kForms = "a TARGET is ws://HOST:PORT, unix:/PATH or exec:COMMAND, each with :/DIR if wanted";
+constexpr std::string_view kForms =
+    "a TARGET is wss://HOST:PORT, ws://HOST:PORT, unix:/PATH or exec:COMMAND, each with :/DIR if wanted";
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_control_or_space(char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\x7f'; }
@@ -93,7 +95,7 @@ Result<void> parse_authority(std::string_view text, std::string_view authority, 
   }
   if (host.empty()) return bad(text, "the host is missing, as in ws://127.0.0.1:40123");
   target.host = lower_host(host);
-  target.port = kHttpPort;
+  target.port = target.tls ? kHttpsPort : kHttpPort;
   if (behind.empty()) return {};
   return parse_port(text, behind.substr(1), target);
 }
@@ -105,8 +107,9 @@ std::size_t authority_end(std::string_view rest) {
   return slash > 0 && rest[slash - 1] == ':' ? slash - 1 : slash;
 }
 
-Result<Target> parse_websocket(std::string_view text, std::string_view rest) {
+Result<Target> parse_websocket(std::string_view text, std::string_view rest, bool tls) {
   Target target;
+  target.tls = tls;
   target.kind = Target::Kind::websocket;
   const std::size_t end = authority_end(rest);
   const std::string_view authority = rest.substr(0, end);
@@ -150,7 +153,8 @@ Error not_a_target(std::string_view text) {
     return bad(text, "a socket is written unix:/PATH; " + std::string(kForms));
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos || text.substr(colon).starts_with(":/")) {
-    if (text.find("://") != std::string_view::npos) return bad(text, "the scheme must be ws; " + std::string(kForms));
+    if (text.find("://") != std::string_view::npos)
+      return bad(text, "the scheme must be wss or ws; " + std::string(kForms));
     return make_error(Errc::unsupported, "look up the sandbox \"" + base::printable(text.substr(0, colon)) + "\"",
                       "names need a control plane, which this version does not have; " + std::string(kForms));
   }
@@ -161,13 +165,10 @@ Error not_a_target(std::string_view text) {
 
 Result<Target> Target::parse(std::string_view text) {
   if (text.find('\0') != std::string_view::npos) return bad(text, "it holds a zero byte");
-  if (text.starts_with("ws://")) return parse_websocket(text, text.substr(5));
+  if (text.starts_with("ws://")) return parse_websocket(text, text.substr(5), false);
+  if (text.starts_with("wss://")) return parse_websocket(text, text.substr(6), true);
   if (text.starts_with("unix:")) return parse_unix(text, text.substr(5));
   if (text.starts_with("exec:")) return parse_command(text, text.substr(5));
-  if (text.starts_with("wss://"))
-    return make_error(Errc::unsupported, "use TARGET \"" + base::printable(text) + "\"",
-                      "TLS comes in a later version; tunnel over ssh meanwhile: "
-                      "'exec:ssh HOST sandboxd agent --stdio'");
   return not_a_target(text);
 }
 
@@ -175,7 +176,7 @@ std::string Target::address() const {
   switch (kind) {
     case Kind::websocket: {
       const bool ipv6 = host.find(':') != std::string::npos;
-      std::string text = ipv6 ? "ws://[" + host + "]" : "ws://" + host;
+      std::string text = (tls ? "wss://" : "ws://") + (ipv6 ? "[" + host + "]" : host);
       text += ":" + std::to_string(port);
       if (http_path != "/") text += http_path;
       return text;

@@ -9,18 +9,22 @@
 
 #include "base/text.h"
 #include "net/child_process.h"
+#include "net/dial.h"
 #include "net/fd_stream.h"
+#include "net/off_loop.h"
+#include "net/proxy.h"
 #include "net/resolve.h"
 #include "net/socket.h"
 #include "net/stream_transport.h"
 #include "net/stream_watch.h"
+#include "net/tls_handshake.h"
 #include "net/ws_upgrade.h"
 
 namespace sandbar::net {
 namespace {
 
-/// A Unix socket whose backlog is full refuses with EAGAIN and has nothing to wait for.
-constexpr base::Duration kBacklogRetry = std::chrono::milliseconds(20);
+constexpr std::uint16_t kHttpPort = 80;
+constexpr std::uint16_t kHttpsPort = 443;
 constexpr std::size_t kShownCommand = 100;
 
 std::string bracketed(const std::string& host) { return host.find(':') == std::string::npos ? host : "[" + host + "]"; }
@@ -28,7 +32,7 @@ std::string bracketed(const std::string& host) { return host.find(':') == std::s
 std::string name_of(const Endpoint& endpoint) {
   switch (endpoint.kind) {
     case Endpoint::Kind::tcp:
-      return "ws://" + bracketed(endpoint.host) + ":" + std::to_string(endpoint.port) +
+      return (endpoint.tls ? "wss://" : "ws://") + bracketed(endpoint.host) + ":" + std::to_string(endpoint.port) +
              (endpoint.http_path == "/" ? std::string{} : endpoint.http_path);
     case Endpoint::Kind::unix_socket:
       return "unix:" + endpoint.socket_path;
@@ -91,13 +95,15 @@ class Connector : public std::enable_shared_from_this<Connector> {
   }
 
   void begin();
+  void begin_tcp();
+  void load_trust();
+  void find(const std::string& host, std::uint16_t port);
   void resolved(Result<std::vector<SocketAddress>> found);
-  void try_next();
-  void try_address(const SocketAddress& address);
-  void attempt_finished();
-  void attempt_failed(int error);
-  void attempt_timed_out() { attempt_failed(ETIMEDOUT); }
+  void dial(std::vector<SocketAddress> addresses);
+  void dialed(Result<Dialed> connection);
   void connected(std::unique_ptr<Stream> stream);
+  void begin_tls(std::unique_ptr<Stream> stream);
+  void upgrade(std::unique_ptr<Stream> stream);
   void write();
   void readable();
   void ended(const std::string& why);
@@ -105,8 +111,14 @@ class Connector : public std::enable_shared_from_this<Connector> {
   void timed_out();
   void fail(Errc code, std::string detail);
   void release();
-  void end_attempt();
   [[nodiscard]] std::string hint(int error) const;
+  /// As a completion: runs `step` if this is still wanted.
+  template <class T>
+  base::Function<void(T)> completion(void (Connector::*step)(T)) {
+    return [weak = weak_from_this(), step](T result) {
+      if (const auto self = weak.lock(); self && self->done_) ((*self).*step)(std::move(result));
+    };
+  }
 
   base::Loop& loop_;
   const Endpoint endpoint_;
@@ -117,14 +129,15 @@ class Connector : public std::enable_shared_from_this<Connector> {
   base::TimerId timer_;
   std::string stage_ = "the time was over before it began";
 
-  std::unique_ptr<PendingResolve> resolve_;
-  std::vector<SocketAddress> addresses_;
-  std::size_t next_address_ = 0;
-  int attempt_error_ = 0;  ///< the most telling one so far
+  std::optional<Proxy> proxy_;
+  std::shared_ptr<const TlsContext> trust_;
 
-  base::UniqueFd socket_;  ///< connecting
-  base::WatchId socket_watch_;
-  base::TimerId attempt_timer_;
+  // One for each stage; at most one is there at a time.
+  std::unique_ptr<OffLoop<std::shared_ptr<const TlsContext>>> trust_loading_;
+  std::unique_ptr<PendingResolve> resolve_;
+  std::unique_ptr<PendingDial> dial_;
+  std::unique_ptr<PendingProxy> proxying_;
+  std::unique_ptr<PendingTls> tls_;
 
   std::unique_ptr<Stream> stream_;  ///< upgrading
   std::unique_ptr<StreamWatch> watch_;
@@ -136,88 +149,108 @@ void Connector::begin() {
   if (const std::string wrong = wrong_with(endpoint_, options_); !wrong.empty()) return fail(Errc::invalid, wrong);
   switch (endpoint_.kind) {
     case Endpoint::Kind::tcp:
-      stage_ = "the name \"" + endpoint_.host + "\" was not resolved";
-      resolve_ = resolve(loop_, endpoint_.host, endpoint_.port,
-                         [weak = weak_from_this()](Result<std::vector<SocketAddress>> found) {
-                           if (const auto self = weak.lock(); self && self->done_) self->resolved(std::move(found));
-                         });
-      return;
+      return begin_tcp();
     case Endpoint::Kind::unix_socket: {
       auto address = unix_address(endpoint_.socket_path);
       if (!address) return fail(Errc::invalid, address.error().detail);
-      addresses_.push_back(*address);
-      return try_next();
+      return dial({*address});
     }
     case Endpoint::Kind::command: {
       auto stream = spawn_command(loop_, endpoint_.command);
       if (!stream) return fail(Errc::disconnected, stream.error().message());
-      return connected(std::move(*stream));
+      return upgrade(std::move(*stream));
     }
   }
 }
 
+void Connector::begin_tcp() {
+  if (!endpoint_.tls) return find(endpoint_.host, endpoint_.port);
+  auto proxy = choose_proxy(options_.proxy, endpoint_.host, endpoint_.port);
+  if (!proxy) return fail(proxy.error().code, proxy.error().message());
+  proxy_ = std::move(*proxy);
+  load_trust();
+}
+
+/// Off the loop: the system's certificates are some hundred kilobytes, and the CA file may be on a file system that
+/// hangs, even on the mount that this connection is for.
+void Connector::load_trust() {
+  stage_ = "the CA certificates were not read";
+  trust_loading_ = std::make_unique<OffLoop<std::shared_ptr<const TlsContext>>>(
+      loop_, "read the CA certificates", [file = options_.ca_file] { return TlsContext::client(file); },
+      [weak = weak_from_this()](Result<std::shared_ptr<const TlsContext>> loaded) {
+        const auto self = weak.lock();
+        if (!self || !self->done_) return;
+        self->trust_loading_.reset();
+        if (!loaded) return self->fail(Errc::invalid, loaded.error().message());
+        self->trust_ = std::move(*loaded);
+        if (self->proxy_) return self->find(self->proxy_->host, self->proxy_->port);
+        self->find(self->endpoint_.host, self->endpoint_.port);
+      });
+}
+
+void Connector::find(const std::string& host, std::uint16_t port) {
+  stage_ = "the name \"" + host + "\" was not resolved";
+  resolve_ = resolve(loop_, host, port, completion(&Connector::resolved));
+}
+
 void Connector::resolved(Result<std::vector<SocketAddress>> found) {
   resolve_.reset();
-  if (!found) return fail(Errc::disconnected, found.error().detail);
-  addresses_ = std::move(*found);
-  try_next();
+  if (!found) return fail(Errc::disconnected, (proxy_ ? "the proxy: " : "") + found.error().detail);
+  if (!endpoint_.tls && !options_.insecure)
+    for (const SocketAddress& address : *found)
+      if (!is_loopback(address))
+        return fail(Errc::invalid, "ws:// would send the token and all data unencrypted to another machine (" +
+                                       to_text(address) +
+                                       "); use wss://, or --insecure (-o insecure) where the network can be trusted");
+  dial(std::move(*found));
 }
 
-/// Each address gets its share of the time that is left: one that swallows packets must not hide the next.
-void Connector::try_next() {
-  const SocketAddress& address = addresses_[next_address_++];
-  stage_ = "nothing answered at " + (address.family() == AF_UNIX ? name_ : to_text(address));
-  const std::size_t left = addresses_.size() - next_address_;
-  if (left > 0) {
-    const base::Duration share = (deadline_ - loop_.now()) / static_cast<base::Duration::rep>(left + 1);
-    attempt_timer_ = loop_.schedule(share, guarded(&Connector::attempt_timed_out));
+void Connector::dial(std::vector<SocketAddress> addresses) {
+  std::string where = addresses.front().family() == AF_UNIX ? name_ : to_text(addresses.front());
+  if (addresses.size() > 1) where += " and " + std::to_string(addresses.size() - 1) + " other addresses";
+  stage_ = "nothing answered at " + (proxy_ ? "the proxy, " : std::string{}) + where;
+  dial_ = net::dial(loop_, std::move(addresses), completion(&Connector::dialed));
+}
+
+void Connector::dialed(Result<Dialed> connection) {
+  dial_.reset();
+  if (!connection) {
+    const int error = connection.error().os_errno;
+    return fail(Errc::disconnected,
+                (proxy_ ? "the proxy " + bracketed(proxy_->host) + ":" + std::to_string(proxy_->port) + ": " : "") +
+                    error_text(error) + (proxy_ ? std::string{} : hint(error)));
   }
-  try_address(address);
+  const bool is_unix = connection->address.family() == AF_UNIX;
+  const std::string peer = is_unix ? "unix" : to_text(connection->address);
+  auto stream = std::make_unique<FdStream>(loop_, std::move(connection->socket), peer);
+  if (!proxy_) return connected(std::move(stream));
+  stage_ = "the proxy " + peer + " did not answer";
+  proxying_ = connect_through(loop_, std::move(stream), *proxy_, endpoint_.host, endpoint_.port,
+                              [weak = weak_from_this()](Result<std::unique_ptr<Stream>> through) {
+                                const auto self = weak.lock();
+                                if (!self || !self->done_) return;
+                                self->proxying_.reset();
+                                if (!through) return self->fail(through.error().code, through.error().detail);
+                                self->connected(std::move(*through));
+                              });
 }
 
-void Connector::try_address(const SocketAddress& address) {
-  auto socket = open_socket(address.family());
-  if (!socket) return attempt_failed(socket.error().os_errno);
-  socket_ = std::move(*socket);
-  tune_socket(socket_.get(), address.family());
-  int done = 0;
-  do done = ::connect(socket_.get(), address.get(), address.size);
-  while (done != 0 && errno == EINTR);
-  if (done != 0 && errno == EAGAIN && address.family() == AF_UNIX) {
-    socket_.reset();
-    --next_address_;
-    attempt_timer_ = loop_.schedule(kBacklogRetry, guarded(&Connector::try_next));
-    return;
-  }
-  if (done != 0 && errno != EINPROGRESS) return attempt_failed(errno);
-  socket_watch_ = loop_.watch(socket_.get(), base::Readiness::writable, guarded(&Connector::attempt_finished));
+void Connector::connected(std::unique_ptr<Stream> stream) {
+  if (trust_) return begin_tls(std::move(stream));
+  upgrade(std::move(stream));
 }
 
-void Connector::attempt_finished() {
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-  if (error != 0) return attempt_failed(error);
-  loop_.unwatch(std::exchange(socket_watch_, {}));
-  base::UniqueFd socket = std::move(socket_);
-  end_attempt();
-  const SocketAddress& address = addresses_[next_address_ - 1];
-  connected(std::make_unique<FdStream>(loop_, std::move(socket), to_text(address)));
-}
-
-void Connector::attempt_failed(int error) {
-  end_attempt();
-  // A family that this machine does not have says less than what an address that it could reach answered.
-  const bool no_such_network = error == ENETUNREACH || error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
-  if (attempt_error_ == 0 || !no_such_network) attempt_error_ = error;
-  if (next_address_ < addresses_.size()) return try_next();
-  fail(Errc::disconnected, error_text(attempt_error_) + hint(attempt_error_));
-}
-
-void Connector::end_attempt() {
-  if (socket_watch_) loop_.unwatch(std::exchange(socket_watch_, {}));
-  if (attempt_timer_) loop_.cancel(std::exchange(attempt_timer_, {}));
-  socket_.reset();
+void Connector::begin_tls(std::unique_ptr<Stream> stream) {
+  stage_ = "it is connected, but nothing answered the TLS handshake; the agent may not use TLS (then try ws://)";
+  auto made = TlsStream::client(loop_, trust_, std::move(stream), endpoint_.host);
+  if (!made) return fail(made.error().code, made.error().detail);
+  tls_ = tls_handshake(loop_, std::move(*made), [weak = weak_from_this()](std::unique_ptr<TlsStream> shaken) {
+    const auto self = weak.lock();
+    if (!self || !self->done_) return;
+    self->tls_.reset();
+    if (const auto& failure = shaken->failure()) return self->fail(failure->code, failure->detail);
+    self->upgrade(std::move(shaken));
+  });
 }
 
 std::string Connector::hint(int error) const {
@@ -228,13 +261,13 @@ std::string Connector::hint(int error) const {
   return {};
 }
 
-void Connector::connected(std::unique_ptr<Stream> stream) {
+void Connector::upgrade(std::unique_ptr<Stream> stream) {
   stage_ = endpoint_.kind == Endpoint::Kind::command ? "the command runs, but there was no answer from an agent in it"
                                                      : "it is connected, but nothing answered the WebSocket upgrade";
   stream_ = std::move(stream);
   const bool named = endpoint_.kind == Endpoint::Kind::tcp;
   std::string host = named ? bracketed(endpoint_.host) : "localhost";
-  if (named && endpoint_.port != 80) host += ":" + std::to_string(endpoint_.port);
+  if (named && endpoint_.port != (endpoint_.tls ? kHttpsPort : kHttpPort)) host += ":" + std::to_string(endpoint_.port);
   http_ = std::make_unique<WsClientUpgrade>(
       WsClientOptions{std::move(host), endpoint_.http_path, options_.subprotocol, options_.token});
   watch_ = std::make_unique<StreamWatch>(loop_, *stream_, guarded(&Connector::readable), guarded(&Connector::write));
@@ -282,7 +315,10 @@ void Connector::readable() {
 
 void Connector::ended(const std::string& why) {
   std::string text = why.empty() ? "the connection was closed before the WebSocket upgrade" : why;
-  if (const std::string said = http_->received(); !said.empty()) text += "; it had sent " + said;
+  if (const std::string said = http_->received(); !said.empty())
+    text += "; it had sent " + said;
+  else if (why.empty() && endpoint_.kind == Endpoint::Kind::tcp && !endpoint_.tls)
+    text += "; the agent may use TLS: try wss://";
   fail(Errc::disconnected, std::move(text));
 }
 
@@ -311,8 +347,11 @@ void Connector::fail(Errc code, std::string detail) {
 
 void Connector::release() {
   if (timer_) loop_.cancel(std::exchange(timer_, {}));
+  trust_loading_.reset();
   resolve_.reset();
-  end_attempt();
+  dial_.reset();
+  proxying_.reset();
+  tls_.reset();
   watch_.reset();
   stream_.reset();
 }

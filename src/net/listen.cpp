@@ -14,6 +14,7 @@
 #include "net/resolve.h"
 #include "net/server_upgrade.h"
 #include "net/socket.h"
+#include "net/tls_context.h"
 
 namespace sandbar::net {
 namespace {
@@ -47,10 +48,27 @@ class SocketFile {
   struct stat made_ {};
 };
 
+/// Null: none.
+using Tls = std::shared_ptr<const TlsContext>;
+
+Result<Tls> load_tls(const ListenOptions& options) {
+  if (options.tls_certificate.empty() && options.tls_key.empty()) return Tls();
+  if (options.tls_certificate.empty() || options.tls_key.empty())
+    return make_error(Errc::invalid, "listen", "TLS needs both a certificate and its key");
+  auto context = TlsContext::server(options.tls_certificate, options.tls_key);
+  // An errno would say something of the address, to those who look at it.
+  if (!context) return make_error(Errc::invalid, context.error().message());
+  return std::move(*context);
+}
+
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
  public:
-  Acceptor(base::Loop& loop, base::UniqueFd socket, std::string url, ListenOptions options)
-      : loop_(loop), socket_(std::move(socket)), url_(std::move(url)), options_(std::move(options)) {}
+  Acceptor(base::Loop& loop, base::UniqueFd socket, std::string url, ListenOptions options, Tls tls)
+      : loop_(loop),
+        socket_(std::move(socket)),
+        url_(std::move(url)),
+        options_(std::move(options)),
+        tls_(std::move(tls)) {}
 
   void start() { resume(); }
   void abandon() {
@@ -61,6 +79,12 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     socket_.reset();
   }
   [[nodiscard]] const std::string& url() const { return url_; }
+  Result<void> reload() {
+    auto fresh = load_tls(options_);
+    if (!fresh) return fresh.error();
+    tls_ = std::move(*fresh);
+    return {};
+  }
 
  private:
   void resume() {
@@ -108,7 +132,8 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
                                    [weak](const UpgradeRequest& request) {
                                      const auto self = weak.lock();
                                      return self && (!self->options_.authorize || self->options_.authorize(request));
-                                   }};
+                                   },
+                                   tls_};
     upgrades_[id] = upgrade_server(loop_, std::make_unique<FdStream>(loop_, std::move(fd), name), std::move(options),
                                    [weak, id](Result<std::unique_ptr<Transport>> result) {
                                      if (const auto self = weak.lock()) self->upgraded(id, std::move(result));
@@ -127,6 +152,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   base::UniqueFd socket_;
   std::string url_;
   ListenOptions options_;
+  Tls tls_;  ///< of new connections
   bool closed_ = false;
   base::WatchId watch_;
   base::TimerId retry_;
@@ -141,17 +167,15 @@ class SocketListener final : public Listener {
       : file_(std::move(file)), acceptor_(std::move(acceptor)) {}
   ~SocketListener() override { acceptor_->abandon(); }
   [[nodiscard]] std::string url() const override { return acceptor_->url(); }
+  Result<void> reload() override { return acceptor_->reload(); }
 
  private:
   SocketFile file_;
   std::shared_ptr<Acceptor> acceptor_;
 };
 
-std::string url_of(int fd, const std::string& unix_path) {
-  SocketAddress bound;
-  bound.size = sizeof bound.storage;
-  if (::getsockname(fd, bound.get(), &bound.size) != 0) return {};
-  if (bound.family() != AF_UNIX) return "ws://" + to_text(bound);
+std::string url_of(const SocketAddress& bound, const std::string& unix_path, bool tls) {
+  if (bound.family() != AF_UNIX) return (tls ? "wss://" : "ws://") + to_text(bound);
   if (!unix_path.empty()) return std::string(kUnixPrefix) + unix_path;
   sockaddr_un name{};
   std::memcpy(&name, &bound.storage, sizeof name);
@@ -160,12 +184,31 @@ std::string url_of(int fd, const std::string& unix_path) {
   return std::string(kUnixPrefix) + std::string(name.sun_path, ::strnlen(name.sun_path, bound.size - start));
 }
 
-std::unique_ptr<Listener> make_listener(base::Loop& loop, base::UniqueFd fd, SocketFile file, const std::string& path,
-                                        ListenOptions options) {
-  std::string url = url_of(fd.get(), path);
-  auto acceptor = std::make_shared<Acceptor>(loop, std::move(fd), std::move(url), std::move(options));
+/// What is bound decides, not what was asked for: an inherited socket has no text.
+Result<void> check_secrecy(const SocketAddress& bound, const ListenOptions& options, bool tls,
+                           const std::string& operation) {
+  if (bound.family() == AF_UNIX && tls)
+    return make_error(Errc::invalid, operation, "TLS is for TCP; a Unix socket does not leave this machine");
+  if (tls || options.insecure || is_loopback(bound)) return {};
+  return make_error(Errc::invalid, operation,
+                    "tokens and data would cross the network unencrypted: give --tls-cert FILE and --tls-key FILE, or "
+                    "--insecure where the network can be trusted");
+}
+
+/// From a socket that listens.
+Result<std::unique_ptr<Listener>> make_listener(base::Loop& loop, base::UniqueFd fd, SocketFile file,
+                                                const std::string& path, const std::string& operation,
+                                                ListenOptions options) {
+  SocketAddress bound;
+  bound.size = sizeof bound.storage;
+  if (::getsockname(fd.get(), bound.get(), &bound.size) != 0) return os_error(errno, operation);
+  auto tls = load_tls(options);
+  if (!tls) return tls.error();
+  if (auto allowed = check_secrecy(bound, options, *tls != nullptr, operation); !allowed) return allowed.error();
+  std::string url = url_of(bound, path, *tls != nullptr);
+  auto acceptor = std::make_shared<Acceptor>(loop, std::move(fd), std::move(url), std::move(options), std::move(*tls));
   acceptor->start();
-  return std::make_unique<SocketListener>(std::move(acceptor), std::move(file));
+  return std::unique_ptr<Listener>(std::make_unique<SocketListener>(std::move(acceptor), std::move(file)));
 }
 
 /// Whether somebody listens on the socket file. A full backlog (EAGAIN) is somebody, too.
@@ -210,7 +253,7 @@ Result<std::unique_ptr<Listener>> listen_unix(base::Loop& loop, const std::strin
   if (bound != 0) return os_error(errno, operation);
   SocketFile file(path);
   if (::listen(fd->get(), kBacklog) != 0) return os_error(errno, operation);
-  return make_listener(loop, std::move(*fd), std::move(file), path, std::move(options));
+  return make_listener(loop, std::move(*fd), std::move(file), path, operation, std::move(options));
 }
 
 Result<std::unique_ptr<Listener>> listen_tcp(base::Loop& loop, const std::string& text, ListenOptions options) {
@@ -234,7 +277,7 @@ Result<std::unique_ptr<Listener>> listen_tcp(base::Loop& loop, const std::string
     const int on = 1;
     ::setsockopt(fd->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (::bind(fd->get(), address.get(), address.size) == 0 && ::listen(fd->get(), kBacklog) == 0)
-      return make_listener(loop, std::move(*fd), {}, {}, std::move(options));
+      return make_listener(loop, std::move(*fd), {}, {}, operation, std::move(options));
     failure = os_error(errno, operation);
   }
   return failure;
@@ -255,7 +298,7 @@ Result<std::unique_ptr<Listener>> listen_inherited(base::Loop& loop, base::Uniqu
   if (listening == 0) return make_error(Errc::invalid, operation, "it is not a listening socket");
   if (auto set = set_non_blocking(socket.get()); !set) return os_error(set.error().os_errno, operation);
   ::fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
-  return make_listener(loop, std::move(socket), {}, {}, std::move(options));
+  return make_listener(loop, std::move(socket), {}, {}, operation, std::move(options));
 }
 
 bool is_local_address(const std::string& address) {

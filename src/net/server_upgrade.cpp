@@ -7,6 +7,7 @@
 
 #include "net/stream_transport.h"
 #include "net/stream_watch.h"
+#include "net/tls_handshake.h"
 #include "net/ws_upgrade.h"
 
 namespace sandbar::net {
@@ -28,14 +29,12 @@ class Upgrade : public std::enable_shared_from_this<Upgrade> {
         http_(options_.subprotocol) {}
 
   void start() {
-    const auto callback = [weak = weak_from_this()](void (Upgrade::*step)()) {
-      return [weak, step] {
-        if (const auto self = weak.lock()) ((*self).*step)();
-      };
-    };
-    watch_ = std::make_unique<StreamWatch>(loop_, *stream_, callback(&Upgrade::readable), callback(&Upgrade::write));
-    watch_->want_read(true);
     timer_ = loop_.schedule(options_.timeout, callback(&Upgrade::timed_out));
+    if (!options_.tls) return begin_http();
+    auto made = TlsStream::server(loop_, options_.tls, std::move(stream_));
+    tls_ = tls_handshake(loop_, std::move(*made), [weak = weak_from_this()](std::unique_ptr<TlsStream> shaken) {
+      if (const auto self = weak.lock()) self->shaken(std::move(shaken));
+    });
   }
   void abandon() {
     done_ = nullptr;
@@ -45,6 +44,29 @@ class Upgrade : public std::enable_shared_from_this<Upgrade> {
  private:
   enum class Stage { request, response, refusal, linger };
 
+  base::Task callback(void (Upgrade::*step)()) {
+    return [weak = weak_from_this(), step] {
+      if (const auto self = weak.lock()) ((*self).*step)();
+    };
+  }
+  void shaken(std::unique_ptr<TlsStream> stream) {
+    tls_.reset();
+    const auto failure = stream->failure();
+    if (!failure) {
+      stream_ = std::move(stream);
+      return begin_http();
+    }
+    if (!stream->peer_speaks_no_tls()) return finish(make_error(failure->code, "TLS handshake", failure->detail));
+    // Most likely a client that was told ws://. It understands HTTP, so it is told what is wrong.
+    stream_ = stream->take_inner();
+    begin_http();
+    http_.refuse_plaintext();
+    answer(Stage::refusal);
+  }
+  void begin_http() {
+    watch_ = std::make_unique<StreamWatch>(loop_, *stream_, callback(&Upgrade::readable), callback(&Upgrade::write));
+    watch_->want_read(true);
+  }
   void readable() {
     std::array<char, 16 * 1024> buffer;  // NOLINT: filled by read()
     const ssize_t got = stream_->read(buffer.data(), buffer.size());
@@ -88,9 +110,7 @@ class Upgrade : public std::enable_shared_from_this<Upgrade> {
     stream_->shutdown_write();
     watch_->want_read(true);
     loop_.cancel(timer_);
-    timer_ = loop_.schedule(kLinger, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->finish(self->http_.failure());
-    });
+    timer_ = loop_.schedule(kLinger, callback(&Upgrade::lingered));
   }
   void succeed() {
     watch_.reset();
@@ -106,8 +126,11 @@ class Upgrade : public std::enable_shared_from_this<Upgrade> {
     finish(make_error(Errc::disconnected, "WebSocket upgrade",
                       text != nullptr ? text : "the client closed the connection before it asked for the upgrade"));
   }
+  void lingered() { finish(http_.failure()); }
   void timed_out() {
-    finish(make_error(Errc::timeout, "WebSocket upgrade", "the client did not ask for the upgrade in time"));
+    finish(make_error(Errc::timeout, "WebSocket upgrade",
+                      tls_ ? "the client did not finish the TLS handshake in time"
+                           : "the client did not ask for the upgrade in time"));
   }
   void finish(Error error) {
     const auto self = shared_from_this();
@@ -117,6 +140,7 @@ class Upgrade : public std::enable_shared_from_this<Upgrade> {
     if (done) done(std::move(error));
   }
   void release() {
+    tls_.reset();
     watch_.reset();
     loop_.cancel(timer_);
     stream_.reset();
@@ -124,6 +148,7 @@ class Upgrade : public std::enable_shared_from_this<Upgrade> {
 
   base::Loop& loop_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<PendingTls> tls_;  ///< has the stream meanwhile
   std::unique_ptr<StreamWatch> watch_;
   std::string peer_;
   ServerUpgrade::Options options_;

@@ -7,18 +7,21 @@
 #include "base/loop.h"
 #include "net/listen.h"
 #include "net/stream.h"
+#include "net/tls_context.h"
 #include "net/transport.h"
 #include "sandbar/result.h"
 
 namespace sandbar::net {
 
-/// The server's side of one upgrade under way; internal to net. Destroying it closes the stream.
+/// The server's side of one upgrade under way, with a TLS handshake before it if wanted; internal to net. Destroying it
+/// closes the stream.
 class ServerUpgrade {
  public:
   struct Options {
     std::string subprotocol;
     base::Duration timeout{};
     base::Function<bool(const UpgradeRequest&)> authorize;
+    std::shared_ptr<const TlsContext> tls = nullptr;  ///< null: the stream is used as it is
   };
   virtual ~ServerUpgrade() = default;
 };

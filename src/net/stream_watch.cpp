@@ -16,20 +16,35 @@ StreamWatch::~StreamWatch() {
 }
 
 void StreamWatch::want_read(bool wanted) {
-  set(read_, wanted, stream_.read_fd(), base::Readiness::readable, readable_);
+  if (wanted == static_cast<bool>(read_)) return;
+  if (!wanted) return loop_.unwatch(std::exchange(read_, {}));
+  read_ = loop_.watch(stream_.read_fd(), base::Readiness::readable, [this] { read_ready(); });
+  read_again();
 }
 
 void StreamWatch::want_write(bool wanted) {
-  set(write_, wanted, stream_.write_fd(), base::Readiness::writable, writable_);
+  if (wanted == static_cast<bool>(write_)) return;
+  if (wanted)
+    write_ = loop_.watch(stream_.write_fd(), base::Readiness::writable, [ready = writable_] { (*ready)(); });
+  else
+    loop_.unwatch(std::exchange(write_, {}));
 }
 
-void StreamWatch::set(base::WatchId& watch, bool wanted, int fd, base::Readiness readiness,
-                      const std::shared_ptr<base::Function<void()>>& ready) {
-  if (wanted == static_cast<bool>(watch)) return;
-  if (wanted)
-    watch = loop_.watch(fd, readiness, [ready] { (*ready)(); });
-  else
-    loop_.unwatch(std::exchange(watch, {}));
+void StreamWatch::read_ready() {
+  const std::weak_ptr<bool> alive = alive_;
+  const auto ready = readable_;
+  (*ready)();
+  if (!alive.expired()) read_again();
+}
+
+/// The descriptor will not tell of what the stream has read already.
+void StreamWatch::read_again() {
+  if (!read_ || !stream_.has_input() || std::exchange(again_, true)) return;
+  loop_.post([this, alive = std::weak_ptr(alive_)] {
+    if (alive.expired()) return;
+    again_ = false;
+    if (read_) read_ready();
+  });
 }
 
 }  // namespace sandbar::net

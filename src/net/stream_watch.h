@@ -6,7 +6,8 @@
 
 namespace sandbar::net {
 
-/// The two watches of one stream, on and off. Destroyed before its stream. Loop's thread.
+/// The two watches of one stream, on and off; also tells of input that the stream itself holds (Stream::has_input).
+/// Destroyed before its stream. Loop's thread.
 class StreamWatch {
  public:
   /// The callbacks must bear that the StreamWatch is destroyed inside them.
@@ -19,8 +20,8 @@ class StreamWatch {
   void want_write(bool wanted);
 
  private:
-  void set(base::WatchId& watch, bool wanted, int fd, base::Readiness readiness,
-           const std::shared_ptr<base::Function<void()>>& ready);
+  void read_ready();
+  void read_again();
 
   base::Loop& loop_;
   Stream& stream_;
@@ -28,6 +29,8 @@ class StreamWatch {
   std::shared_ptr<base::Function<void()>> writable_;
   base::WatchId read_;
   base::WatchId write_;
+  bool again_ = false;  ///< read_ready() is posted
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace sandbar::net

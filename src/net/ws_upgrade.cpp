@@ -16,6 +16,10 @@ namespace http = websocketpp::http;
 constexpr std::string_view kHttpVersion = "HTTP/1.1 ";
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 constexpr std::size_t kShown = 100;
+/// How a TLS server answers to plain HTTP: an alert record of version 3.x (RFC 8446, 5.1).
+constexpr std::string_view kTlsAlert = "\x15\x03";
+/// In the header Upgrade of an answer that asks for TLS (RFC 2817, 4.2).
+constexpr std::string_view kTlsUpgrade = "TLS/1.2";
 
 /// What came, short and harmless to a terminal; its first line only.
 std::string shown(std::string_view bytes) {
@@ -80,6 +84,37 @@ int status_of(std::string_view head) {
   return head.size() > 3 && (head[3] == ' ' || head[3] == '\r') ? status : 0;
 }
 
+/// The value of a header of an answer that is no upgrade, so that the parser does not have it. `name` in small letters.
+std::string_view header(std::string_view head, std::string_view name) {
+  while (!head.empty()) {
+    const std::size_t end = std::min(head.find("\r\n"), head.size());
+    std::string_view line = head.substr(0, end);
+    head.remove_prefix(std::min(end + 2, head.size()));
+    if (line.empty()) break;
+    if (line.size() <= name.size() || line[name.size()] != ':') continue;
+    const bool same = std::equal(name.begin(), name.end(), line.begin(), [](char wanted, char c) {
+      return wanted == static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    });
+    if (!same) continue;
+    line.remove_prefix(name.size() + 1);
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    return line;
+  }
+  return {};
+}
+
+/// Where a Location points, for a message: without what may be secret in it (user, query, fragment).
+std::string redirect_target(std::string_view location) {
+  location = location.substr(0, location.find_first_of("?#"));
+  const std::size_t scheme = location.find("//");
+  if (scheme == std::string_view::npos) return location.empty() ? std::string{} : shown(location);
+  const std::size_t authority = scheme + 2;
+  const std::size_t path = std::min(location.find('/', authority), location.size());
+  const std::size_t at = location.substr(0, path).rfind('@');
+  const std::size_t from = at == std::string_view::npos || at < authority ? authority : at + 1;
+  return shown(std::string(location.substr(0, authority)) + std::string(location.substr(from)));
+}
+
 std::string plain_response(http::status_code::value status, std::string_view extra, std::string_view text) {
   return "HTTP/1.1 " + std::to_string(status) + " " + http::status_code::get_string(status) + "\r\n" +
          std::string(extra) + "Content-Type: text/plain\r\nContent-Length: " + std::to_string(text.size() + 1) +
@@ -130,6 +165,8 @@ WsClientUpgrade::State WsClientUpgrade::receive(std::string_view bytes) {
   const Head::State head = core.head.add(bytes);
   // At once, not when the time is over: an ssh server, or a command that prints a greeting, waits for us.
   const std::string_view start = std::string_view(core.head.bytes).substr(0, kHttpVersion.size());
+  if (start.substr(0, kTlsAlert.size()) == kTlsAlert)
+    return core.failed(Errc::protocol, "what answered speaks TLS: try wss://");
   if (start != kHttpVersion.substr(0, start.size()))
     return core.failed(Errc::protocol, "what answered is not an agent: it sent " + shown(core.head.bytes));
   if (head == Head::State::too_long) return core.failed(Errc::protocol, "what answered sent an endless HTTP header");
@@ -163,6 +200,15 @@ WsClientUpgrade::State WsClientUpgrade::Core::judge_status(int status) {
     const bool sent = !request.get_header("Authorization").empty();
     return failed(Errc::unauthorized,
                   (sent ? "the token was refused (HTTP " : "a token is needed (HTTP ") + std::to_string(status) + ")");
+  }
+  if (status == http::status_code::upgrade_required && lists(header(head.bytes, "upgrade"), kTlsUpgrade))
+    return failed(Errc::protocol, "the agent uses TLS: use wss://");
+  if (status >= 300 && status < 400) {
+    const std::string where = redirect_target(header(head.bytes, "location"));
+    return failed(Errc::protocol,
+                  "the server redirects" + (where.empty() ? std::string{} : " to " + where) +
+                      ", which is not followed, because the token is for this address only; the TARGET may be wrong, "
+                      "or a login is needed that is not Sandbar's");
   }
   return failed(Errc::protocol, "the server answered " + shown(head.bytes) + " and not a WebSocket upgrade");
 }
@@ -256,6 +302,11 @@ bool WsServerUpgrade::accept() {
   core.processor.process_handshake(core.request, core.subprotocol, response);
   core.response = response.raw();
   return true;
+}
+
+void WsServerUpgrade::refuse_plaintext() {
+  core_->refuse(http::status_code::upgrade_required, "this agent speaks TLS: use wss:// (https://)",
+                "Upgrade: TLS/1.2, HTTP/1.1\r\n");
 }
 
 void WsServerUpgrade::refuse() {

@@ -65,6 +65,8 @@ class WsServerUpgrade {
   bool accept();
   /// The authorization is wrong: 401.
   void refuse();
+  /// Plain HTTP, or what may be, came where TLS is spoken: 426 as RFC 2817 has it.
+  void refuse_plaintext();
 
   [[nodiscard]] const base::Bytes& response() const;
   base::Bytes take_rest();

@@ -35,6 +35,8 @@ struct Options {
   std::string directory = "/";  ///< in the agent's root
   std::string target;           ///< shown as the root's user.sandbar.target
   std::string token_file;       ///< shown as user.sandbar.token-file; empty: not shown
+  std::string ca_file;          ///< shown as user.sandbar.ca-file; empty: not shown
+  bool insecure = false;        ///< user.sandbar.insecure is there
 };
 
 /// Takes the entries of a listing one after the other.

@@ -105,19 +105,9 @@ OperationId RemoteFileSystem::get_attributes(const Caller& caller, NodeId id, Fi
   const wire::GetAttributes request{node->object, file != nullptr ? file->handle : wire::HandleId{}};
   const OperationId operation = ask_once(std::move(done), std::move(pins), context(caller), request, {},
                                          [this, id](auto&& answer) { return heard(id, answer.reply.attributes); });
-  if (id == kRootNode) answer_root_early(operation);
+  if (id == kRootNode)
+    answer_early<Stat>(operation, [this] { return heard(kRootNode, inodes_.find(kRootNode)->attributes); });
   return operation;
-}
-
-/// umount(8) looks at the mount point first, and must not wait for a link that is silent: what was heard last will do.
-void RemoteFileSystem::answer_root_early(OperationId id) {
-  const std::weak_ptr<Operation> waiting = operations_.find(id);
-  loop_.schedule(kRootPatience, [this, alive = std::weak_ptr(alive_), waiting] {
-    const auto operation = waiting.lock();
-    if (alive.expired() || !operation || operation->finished) return;
-    const Node* root = inodes_.find(kRootNode);
-    finish(static_cast<OperationOf<Stat>&>(*operation), heard(kRootNode, root->attributes));
-  });
 }
 
 int RemoteFileSystem::fill_changes(const Changes& changes, wire::SetAttributes& request) const {
@@ -254,8 +244,11 @@ OperationId RemoteFileSystem::stat_fs(const Caller& caller, NodeId id, Done<Stat
   SANDBAR_ON_LOOP(loop_);
   const Node* node = inodes_.find(id);
   if (node == nullptr) return refuse(std::move(done), ESTALE, "statfs");
-  return ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller), wire::StatFs{node->object}, {},
-                  [](auto&& answer) -> Result<StatFs> { return std::move(answer.reply); });
+  const OperationId operation =
+      ask_once(std::move(done), {.nodes = {id}, .files = {}}, context(caller), wire::StatFs{node->object}, {},
+               [this](auto&& answer) -> Result<StatFs> { return file_system_ = std::move(answer.reply); });
+  if (id == kRootNode) answer_early<StatFs>(operation, [this] { return Result<StatFs>(file_system_); });
+  return operation;
 }
 
 }  // namespace sandbar::vfs

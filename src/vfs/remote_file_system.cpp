@@ -54,7 +54,10 @@ RemoteFileSystem::RemoteFileSystem(base::Loop& loop, client::RemoteFs& remote, O
       ids_(options_, remote.agent()),
       generation_(random_generation()),
       objects_(loop, remote, options_.timeout, wire::ObjectId(root.value + 1)),
-      inodes_(objects_, root, attributes) {}
+      inodes_(objects_, root, attributes) {
+  file_system_.block_size = file_system_.fragment_size = std::max<std::uint64_t>(attributes.block_size, 512);
+  file_system_.name_max = wire::kMaxName;
+}
 
 RemoteFileSystem::~RemoteFileSystem() {
   SANDBAR_ON_LOOP(loop_);

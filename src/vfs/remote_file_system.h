@@ -83,7 +83,7 @@ class RemoteFileSystem final : public FileSystem {
   [[nodiscard]] Counts counts() const override;
 
  private:
-  /// For how long a stat of the root waits for the sandbox.
+  /// For how long a stat or statfs of the root waits for the sandbox.
   static constexpr base::Duration kRootPatience = std::chrono::milliseconds(500);
 
   struct ReadProgress;
@@ -144,7 +144,10 @@ class RemoteFileSystem final : public FileSystem {
   [[nodiscard]] Result<base::Bytes> remote_acl(base::Bytes value) const;
   [[nodiscard]] Entry entry(const Node& node) const;
   Result<Stat> heard(NodeId node, const Attributes& attributes);
-  void answer_root_early(OperationId id);
+  /// umount(8) looks at the mount point first (stat, statfs), and must not wait for a link that is silent: there what
+  /// was heard last will do.
+  template <class T, class Known>
+  void answer_early(OperationId id, Known known);
   /// After a request that failed, or was given up, without telling whether it bound these: they are not wanted.
   void abandon(const Error& error, wire::ObjectId object, wire::HandleId handle);
 
@@ -194,6 +197,7 @@ class RemoteFileSystem final : public FileSystem {
   FileTable files_;
   LockTable locks_;
   Operations operations_;
+  StatFs file_system_;                                                 ///< as last heard
   std::shared_ptr<const int> alive_ = std::make_shared<const int>(0);  // answers hold it weakly
 };
 
@@ -242,6 +246,16 @@ void RemoteFileSystem::ask(const OperationPtr<T>& operation, wire::RequestContex
         if (operation->finished) settle(*operation);
         then(std::move(answer));
       });
+}
+
+template <class T, class Known>
+void RemoteFileSystem::answer_early(OperationId id, Known known) {
+  const std::weak_ptr<Operation> waiting = operations_.find(id);
+  loop_.schedule(kRootPatience, [this, alive = std::weak_ptr(alive_), waiting, known] {
+    const auto operation = waiting.lock();
+    if (alive.expired() || !operation || operation->finished) return;
+    finish(static_cast<OperationOf<T>&>(*operation), Result<T>(known()));
+  });
 }
 
 template <class Req, class T, class Make>

@@ -3,6 +3,7 @@
 // alone and behind a bulk transfer. Both ends are processes of their own.
 //
 //   mux_bench [--listen ADDR] [--megabytes N] [--requests N] [-o json]     both ends here
+//             [--tls-cert FILE --tls-key FILE]      by TLS; the certificate is trusted for itself and names the address
 //   mux_bench serve ADDR          one end, for two network namespaces
 //   mux_bench run HOST:PORT ...   the other
 #include <sys/prctl.h>
@@ -112,7 +113,11 @@ class Server : public mux::Session::Handler {
   std::vector<std::unique_ptr<Sink>> sinks_;
 };
 
-std::unique_ptr<net::Listener> serve(net::AsioLoop& loop, const std::string& address,
+struct TlsFiles {
+  std::string certificate, key;
+};
+
+std::unique_ptr<net::Listener> serve(net::AsioLoop& loop, const std::string& address, const TlsFiles& tls,
                                      std::vector<std::unique_ptr<Server>>& servers) {
   net::ListenOptions options;
   options.authorize = [](const net::UpgradeRequest&) { return true; };
@@ -123,6 +128,9 @@ std::unique_ptr<net::Listener> serve(net::AsioLoop& loop, const std::string& add
     server->session = std::make_unique<mux::Session>(loop, std::move(transport), std::move(session), *server);
     servers.push_back(std::move(server));
   };
+  options.tls_certificate = tls.certificate;
+  options.tls_key = tls.key;
+  options.insecure = true;  // a bench in network namespaces; there is nothing secret
   auto listener = net::listen(loop, address, std::move(options));
   if (!listener) {
     std::fprintf(stderr, "mux_bench: %s\n", listener.error().message().c_str());
@@ -135,6 +143,7 @@ struct Plan {
   std::uint64_t megabytes = 512;
   int requests = 5000;
   bool json = false;
+  TlsFiles tls;
 };
 
 struct Figures {
@@ -269,7 +278,9 @@ net::Endpoint endpoint(const std::string& url) {
     endpoint.socket_path = url.substr(5);
     return endpoint;
   }
-  const std::string address = url.rfind("ws://", 0) == 0 ? url.substr(5) : url;
+  endpoint.tls = url.rfind("wss://", 0) == 0;
+  const std::size_t scheme = url.find("://");
+  const std::string address = scheme == std::string::npos ? url : url.substr(scheme + 3);
   const std::size_t colon = address.rfind(':');
   endpoint.host = address.substr(0, colon);
   endpoint.port = static_cast<std::uint16_t>(std::strtoul(address.c_str() + colon + 1, nullptr, 10));
@@ -279,7 +290,10 @@ net::Endpoint endpoint(const std::string& url) {
 int run(const std::string& url, Plan plan) {
   net::AsioLoop loop;
   Runner runner(loop, plan);
-  auto pending = net::connect(loop, endpoint(url), {}, [&](Result<std::unique_ptr<net::Transport>> transport) {
+  net::ConnectOptions options;
+  options.ca_file = plan.tls.certificate;
+  options.insecure = true;
+  auto pending = net::connect(loop, endpoint(url), options, [&](Result<std::unique_ptr<net::Transport>> transport) {
     if (transport) return runner.begin(std::move(transport).value());
     std::fprintf(stderr, "mux_bench: %s\n", transport.error().message().c_str());
     std::exit(1);
@@ -289,10 +303,10 @@ int run(const std::string& url, Plan plan) {
   return 0;
 }
 
-int serve_for_ever(const std::string& address, int ready_fd) {
+int serve_for_ever(const std::string& address, const TlsFiles& tls, int ready_fd) {
   net::AsioLoop loop;
   std::vector<std::unique_ptr<Server>> servers;
-  const auto listener = serve(loop, address, servers);
+  const auto listener = serve(loop, address, tls, servers);
   const std::string url = listener->url() + "\n";
   if (::write(ready_fd, url.data(), url.size()) < 0) return 1;
   loop.run();
@@ -305,7 +319,7 @@ int both(const std::string& address, Plan plan) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    std::_Exit(serve_for_ever(address, ends[1]));
+    std::_Exit(serve_for_ever(address, plan.tls, ends[1]));
   }
   ::close(ends[1]);
   char url[256] = {};
@@ -329,6 +343,10 @@ int bench_main(int argc, char** argv) {
       plan.requests = std::atoi(argv[++i]);
     } else if (word == "--listen" && more) {
       listen = argv[++i];
+    } else if (word == "--tls-cert" && more) {
+      plan.tls.certificate = argv[++i];
+    } else if (word == "--tls-key" && more) {
+      plan.tls.key = argv[++i];
     } else if (word == "-o" && more && std::string(argv[i + 1]) == "json") {
       plan.json = true;
       ++i;
@@ -337,11 +355,12 @@ int bench_main(int argc, char** argv) {
     }
   }
   std::signal(SIGPIPE, SIG_IGN);
-  if (words.size() == 2 && words[0] == "serve") return serve_for_ever(words[1], STDOUT_FILENO);
+  if (words.size() == 2 && words[0] == "serve") return serve_for_ever(words[1], plan.tls, STDOUT_FILENO);
   if (words.size() == 2 && words[0] == "run") return run(words[1], plan);
   if (words.empty() && plan.megabytes > 0 && plan.requests > 0) return both(listen, plan);
   std::fprintf(stderr,
-               "usage: mux_bench [--listen ADDR] [--megabytes N] [--requests N] [-o json] [serve ADDR|run URL]\n");
+               "usage: mux_bench [--listen ADDR] [--megabytes N] [--requests N] [--tls-cert FILE --tls-key FILE] "
+               "[-o json] [serve ADDR|run URL]\n");
   return 2;
 }
 

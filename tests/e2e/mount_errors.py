@@ -48,7 +48,7 @@ class Errors(Case):
         self.refused(MOUNT, "unix:/x", point, "-o", "idmap=maybe", code=2, says=["idmap", "maybe"])
         self.refused(MOUNT, "nonsense:x", point, code=2, says=["nonsense:x"])
         self.refused(MOUNT, "ws://h:99999", point, code=2, says=["99999"])
-        self.refused(MOUNT, "wss://h", point, code=2, says=["wss"])
+        self.refused(MOUNT, "wss://h:99999", point, code=2, says=["99999"])
         self.refused(MOUNT, "a-sandbox-name", point, code=2, says=["a-sandbox-name"])
 
     def test_mount_points(self):

@@ -35,7 +35,7 @@ THIRD_PARTY = [
     (r"websocketpp/", ("src/net/",)),
     (r"boost/", ("src/net/",)),
     (r"curl/", ("src/net/",)),
-    (r"openssl/", ("src/net/", "src/control/")),
+    (r"openssl/", ("src/base/", "src/net/", "src/grant/", "src/control/")),
     (r"fuse3/|fuse(_\w+)?\.h$", ("src/fuse/",)),
     (r"CLI/", ("src/cli/", "tools/")),
     (r"sqlite3", ("src/control/",)),

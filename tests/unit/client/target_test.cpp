@@ -22,7 +22,7 @@ struct GoodCase {
 std::string where(const Target& target) {
   switch (target.kind) {
     case Kind::websocket:
-      return target.host + " " + std::to_string(target.port) + " " + target.http_path;
+      return target.host + " " + std::to_string(target.port) + " " + target.http_path + (target.tls ? " tls" : "");
     case Kind::unix_socket:
       return target.socket_path;
     case Kind::command:
@@ -45,6 +45,9 @@ TEST(TargetTest, ParsesWhatIsGoodAndTextParsesToTheSame) {
       {"ws://[::1]:9:/d", Kind::websocket, "::1 9 /", "/d", "ws://[::1]:9:/d"},
       {"ws://[FE80::1%Eth0]", Kind::websocket, "fe80::1%Eth0 80 /", "/", "ws://[fe80::1%Eth0]:80"},
       {"ws://[::1]:/d", Kind::websocket, "::1 80 /", "/d", "ws://[::1]:80:/d"},
+      {"wss://HOST", Kind::websocket, "host 443 / tls", "/", "wss://host:443"},
+      {"wss://h:80/p:/src", Kind::websocket, "h 80 /p tls", "/src", "wss://h:80/p:/src"},
+      {"wss://[::1]:/d", Kind::websocket, "::1 443 / tls", "/d", "wss://[::1]:443:/d"},
       {"unix:/run/a.sock", Kind::unix_socket, "/run/a.sock", "/", "unix:/run/a.sock"},
       {"unix:/run/a.sock:/", Kind::unix_socket, "/run/a.sock", "/", "unix:/run/a.sock"},
       {"unix:/run/a b:c.sock:/d//e/", Kind::unix_socket, "/run/a b:c.sock", "/d/e", "unix:/run/a b:c.sock:/d/e"},
@@ -107,7 +110,9 @@ TEST(TargetTest, RefusesWhatIsBadAndSaysWhy) {
       {"ws://h/a\r\nX: y", Errc::invalid, "white space"},
       {"ws://h/a#b", Errc::invalid, "#fragment"},
       {"ws://h:1:/" + std::string(4095, 'd'), Errc::invalid, "4095"},
-      {"wss://h", Errc::unsupported, "TLS"},
+      {"wss://", Errc::invalid, "host is missing"},
+      {"wss://user:pw@h", Errc::invalid, "SANDBOX_TOKEN"},
+      {"wss://h:0", Errc::invalid, "port"},
       {"http://h", Errc::invalid, "scheme"},
       {"unix:", Errc::invalid, "absolute"},
       {"unix:a.sock", Errc::invalid, "absolute"},

@@ -156,6 +156,20 @@ TEST_F(Connecting, AnswersThatAreNoUpgrade) {
   EXPECT_EQ(error_of_answer(std::string("HTTP/1.1 200 OK\r\n\0\1\2", 20), false).code, Errc::protocol);
 }
 
+TEST_F(Connecting, RedirectsAreToldWithoutSecrets) {
+  const Error error = error_of_answer(
+      "HTTP/1.1 302 Found\r\nServer: x\r\nLOCATION:  https://user:s3cr3t@login.example/sign "
+      "in?token=s3cr3t#s3cr3t\r\n\r\n");
+  EXPECT_EQ(error.code, Errc::protocol);
+  EXPECT_TRUE(has(error.message(), "redirects to \"https://login.example/sign in\", which is not followed"))
+      << error.message();
+  EXPECT_FALSE(has(error.message(), "s3cr3t"));
+  EXPECT_TRUE(
+      has(error_of_answer("HTTP/1.1 307 X\r\nLocation: /v2?t=s3cr3t\r\n\r\n").message(), "redirects to \"/v2\""));
+  EXPECT_TRUE(has(error_of_answer("HTTP/1.1 301 X\r\nLocation: //h\r\n\r\n").message(), "redirects to \"//h\""));
+  EXPECT_TRUE(has(error_of_answer("HTTP/1.1 301 X\r\n\r\n").message(), "redirects, which is not followed"));
+}
+
 TEST_F(Connecting, AServerThatHangsUp) {
   const Error silent = error_of_answer("");
   EXPECT_EQ(silent.code, Errc::disconnected);

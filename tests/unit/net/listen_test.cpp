@@ -270,7 +270,9 @@ TEST_F(Listening, BadAddresses) {
 
 TEST_F(Listening, UrlsAreAsBound) {
   const auto url = [&](const std::string& address) {
-    auto made = listen(loop, address, listen_options());
+    ListenOptions options = listen_options();
+    options.insecure = true;
+    auto made = listen(loop, address, std::move(options));
     EXPECT_TRUE(made.ok()) << address;
     return made.ok() ? (*made)->url() : std::string{};
   };

@@ -135,8 +135,9 @@ class NetTest : public ::testing::Test {
       endpoint.socket_path = url.substr(5);
       return endpoint;
     }
-    const std::size_t colon = url.rfind(':');
-    endpoint.host = url.substr(5, colon - 5);
+    const std::size_t colon = url.rfind(':'), start = url.find("//") + 2;
+    endpoint.tls = url.rfind("wss:", 0) == 0;
+    endpoint.host = url.substr(start, colon - start);
     if (endpoint.host.front() == '[') endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
     endpoint.port = static_cast<std::uint16_t>(std::stoi(url.substr(colon + 1)));
     return endpoint;

@@ -61,7 +61,8 @@ TEST(ExecUsageTest, EachMistakeIs125AndSaysWhatWasMeant) {
       {{"unix:relative", "--", "t"}, {"absolute", "unix:/"}},
       {{"--", "t"}, {"no TARGET", "mount"}},
       {{"mybox", "--", "t"}, {"control plane"}},
-      {{"wss://h", "--", "t"}, {"TLS"}},
+      {{"wss://user@h", "--", "t"}, {"SANDBOX_TOKEN"}},
+      {{"unix:/s", "--insecur", "--", "t"}, {"unknown option --insecur", "--insecure"}},
   };
   for (const auto& c : cases) {
     const Said said = run_tool(c.words);

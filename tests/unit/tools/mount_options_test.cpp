@@ -73,6 +73,14 @@ TEST(MountOptions, BackslashesKeepCommas) {
   EXPECT_TRUE(request->read_only);
 }
 
+TEST(MountOptions, WhomToTrust) {
+  const auto request = parse("ca_file=/a b.pem,insecure");
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ("/a b.pem", request->ca_file);
+  EXPECT_TRUE(request->insecure);
+  EXPECT_FALSE(parse("ro")->insecure);
+}
+
 TEST(MountOptions, EmptyOnesAreNone) {
   EXPECT_TRUE(parse(",,ro,,").ok());
   EXPECT_FALSE(parse("=x").ok());
@@ -107,17 +115,17 @@ TEST_P(BadMountOptions, SayWhatIsWrong) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadMountOptions,
-    testing::Values(Bad{"alow_other", "did you mean allow_other?"}, Bad{"tokenfile=x", "did you mean token_file?"},
-                    Bad{"zzzzzzzz", "no mount option zzzzzzzz"}, Bad{"no\nsuch", "no\\x0asuch"},
-                    Bad{"timeout", "needs a value"}, Bad{"timeout=", "needs a value"},
-                    Bad{"timeout=0", "between 1 and 86400"}, Bad{"timeout=86401", "between 1 and 86400"},
-                    Bad{"timeout=-1", "between 1 and 86400"}, Bad{"timeout=1s", "between 1 and 86400"},
-                    Bad{"timeout=99999999999999999999", "between 1 and 86400"},
-                    Bad{"max_read=4095", "between 4096 and 1048576"},
-                    Bad{"max_read=1048577", "between 4096 and 1048576"}, Bad{"max_read=4097", "multiple of 4096"},
-                    Bad{"idmap=file", "(./file)"}, Bad{"token_file=", "needs a value"}, Bad{"ro=1", "ro has no value"},
-                    Bad{"allow_other=yes", "has no value"}, Bad{"suid", "always nosuid"}, Bad{"dev", "always nosuid"},
-                    Bad{"remount", "unmount, then mount again"}, Bad{"fsname=x", "sets it itself"}));
+    testing::Values(
+        Bad{"alow_other", "did you mean allow_other?"}, Bad{"tokenfile=x", "did you mean token_file?"},
+        Bad{"zzzzzzzz", "no mount option zzzzzzzz"}, Bad{"no\nsuch", "no\\x0asuch"}, Bad{"timeout", "needs a value"},
+        Bad{"timeout=", "needs a value"}, Bad{"timeout=0", "between 1 and 86400"},
+        Bad{"timeout=86401", "between 1 and 86400"}, Bad{"timeout=-1", "between 1 and 86400"},
+        Bad{"timeout=1s", "between 1 and 86400"}, Bad{"timeout=99999999999999999999", "between 1 and 86400"},
+        Bad{"max_read=4095", "between 4096 and 1048576"}, Bad{"max_read=1048577", "between 4096 and 1048576"},
+        Bad{"max_read=4097", "multiple of 4096"}, Bad{"idmap=file", "(./file)"}, Bad{"token_file=", "needs a value"},
+        Bad{"ro=1", "ro has no value"}, Bad{"allow_other=yes", "has no value"}, Bad{"insecure=1", "has no value"},
+        Bad{"ca_file", "needs a value"}, Bad{"cafile=x", "did you mean ca_file?"}, Bad{"suid", "always nosuid"},
+        Bad{"dev", "always nosuid"}, Bad{"remount", "unmount, then mount again"}, Bad{"fsname=x", "sets it itself"}));
 
 TEST(MountOptions, BoundsAreInside) {
   EXPECT_EQ(1U, parse("timeout=1")->timeout_seconds);

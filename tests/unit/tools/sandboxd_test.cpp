@@ -250,6 +250,34 @@ TEST_F(SandboxdTest, IgnoredHangUpsStayIgnored) {
   EXPECT_EQ(tool.wait(), 0);
 }
 
+TEST_F(SandboxdTest, TlsUsage) {
+  const std::vector<std::string> start{"agent", "--root", root_, "--no-auth"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> words = start;
+    words.insert(words.end(), more);
+    return words;
+  };
+  expect_refused(with({"--listen", "127.0.0.1:0", "--tls-cert", "c"}), 2, {"--tls-cert", "--tls-key", "together"});
+  expect_refused(with({"--listen", "127.0.0.1:0", "--tls-key", "k"}), 2, {"--tls-cert", "--tls-key", "together"});
+  expect_refused(with({"--stdio", "--tls-cert", "c", "--tls-key", "k"}), 2, {"--listen HOST:PORT"});
+  expect_refused(with({"--listen", "127.0.0.1:0", "--tls-cert", "c", "--tls-key", "k", "--insecure"}), 2,
+                 {"--insecure"});
+  expect_refused(with({"--listen", "127.0.0.1:0", "--tls-cert", path("c"), "--tls-key", path("k")}), 1,
+                 {path("c"), "No such file"});
+}
+
+TEST_F(SandboxdTest, PlaintextBeyondThisMachineIsForTheInsecure) {
+  std::ofstream(path("token")) << "secret";
+  ASSERT_EQ(::chmod(path("token").c_str(), 0600), 0);
+  std::vector<std::string> words{"agent", "--root", root_, "--token-file", path("token"), "--listen", "0.0.0.0:0"};
+  expect_refused(words, 1, {"0.0.0.0:0", "--tls-cert", "--insecure"});
+  words.emplace_back("--insecure");
+  Tool tool(words);
+  EXPECT_TRUE(tool.read_line().starts_with(R"({"ready":true,"url":"ws://0.0.0.0:)"));
+  tool.signal(SIGTERM);
+  EXPECT_EQ(tool.wait(), 0);
+}
+
 TEST_F(SandboxdTest, TheTokenLeavesItsEnvironment) {
   Tool tool([&] {
     ::setenv("SANDBOX_TOKEN", "secret-token", 1);

@@ -57,13 +57,17 @@ TEST_F(Names, AStatOfTheRootDoesNotWaitForASilentLink) {
   remote.hold = fakes::FakeRemote::Hold::requests;
   auto root = start_stat(kRootNode);
   auto other = start_stat(file.node);
+  auto space = start<StatFs>([&](auto done) { return fs->stat_fs(caller, kRootNode, std::move(done)); });
   loop.advance(std::chrono::milliseconds(499));
   EXPECT_FALSE(root.ready());
   loop.advance(std::chrono::milliseconds(1));
   ASSERT_EQ(root.os_errno(), 0);
   EXPECT_EQ(root.result()->attributes.inode, before.result()->attributes.inode);
   EXPECT_FALSE(other.ready()) << "only the root has this need";
+  ASSERT_EQ(space.os_errno(), 0);
+  EXPECT_EQ(space.result()->name_max, 255U);
   remote.hold = fakes::FakeRemote::Hold::none;
+  remote.let_go(0);
   remote.let_go(0);
   remote.let_go(0);
   loop.drain();

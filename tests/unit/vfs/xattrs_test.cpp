@@ -93,10 +93,23 @@ TEST_F(Xattrs, TheRootSaysWhatIsMounted) {
   EXPECT_EQ(*get_xattr(kRootNode, "user.y").result(), "z");
 }
 
-TEST_F(Xattrs, WithoutATokenFileTheSandboxCannotNameOne) {
+TEST_F(Xattrs, TheRootSaysWhomItsMountTrusts) {
+  Options options;
+  options.ca_file = "/home/u/ca.pem";
+  options.insecure = true;
+  open(options);
+  EXPECT_EQ(*get_xattr(kRootNode, "user.sandbar.ca-file").result(), options.ca_file);
+  EXPECT_EQ(*get_xattr(kRootNode, "user.sandbar.insecure").result(), "1");
+  EXPECT_EQ(set_xattr(kRootNode, "user.sandbar.ca-file", "v").os_errno(), EPERM);
+  EXPECT_EQ(remote.take_round_trips(), 0U);
+}
+
+TEST_F(Xattrs, WhatWasNotGivenTheSandboxCannotSay) {
   open();
-  remote.tree.root()->xattrs["user.sandbar.token-file"] = "/etc/shadow";
-  EXPECT_EQ(get_xattr(kRootNode, "user.sandbar.token-file").os_errno(), ENODATA);
+  for (const char* name : {"user.sandbar.token-file", "user.sandbar.ca-file", "user.sandbar.insecure"}) {
+    remote.tree.root()->xattrs[name] = "/etc/shadow";
+    EXPECT_EQ(get_xattr(kRootNode, name).os_errno(), ENODATA) << name;
+  }
 }
 
 TEST_F(Xattrs, BoundsAtTheBound) {
