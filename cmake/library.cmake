@@ -11,7 +11,7 @@ add_library(sandbar STATIC ${objects} $<TARGET_OBJECTS:sandbar_net_ws>)
 set_target_properties(sandbar PROPERTIES LINKER_LANGUAGE CXX)
 target_include_directories(sandbar INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(sandbar INTERFACE cxx_std_20)
-target_link_libraries(sandbar INTERFACE Threads::Threads)
+target_link_libraries(sandbar INTERFACE Threads::Threads OpenSSL::Crypto)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sandbar)
 install(TARGETS sandbar EXPORT sandbar ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
