@@ -40,6 +40,7 @@ struct Hello {
 
 constexpr const char* kCapabilityFilesPosix = "files.posix.1";
 constexpr const char* kCapabilityProcess = "process.1";
+constexpr const char* kCapabilityAuthorize = "authorize.1";
 
 /// Why a side closes the connection; the last frame it sends.
 struct Goodbye {

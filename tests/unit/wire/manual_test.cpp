@@ -77,7 +77,7 @@ TEST(Manual, HasTheSessionsHeads) {
     EXPECT_NE(hello.find("  " + field.name), std::string::npos) << field.name;
   expect_fields("goodbye", part(manual, ".SS Goodbye", ".EE"), list_fields<Goodbye>());
   expect_fields("request", part(manual, ".SS Request", ".EE"), list_fields<RequestContext>());
-  for (const char* capability : {kCapabilityFilesPosix, kCapabilityProcess})
+  for (const char* capability : {kCapabilityFilesPosix, kCapabilityProcess, kCapabilityAuthorize})
     EXPECT_NE(manual.find(capability), std::string::npos) << capability;
 }
 
@@ -109,6 +109,7 @@ TEST(Manual, HasEveryLimit) {
       {"supplementary groups ", kMaxGroups},
       {"a process' id ", kMaxProcessId},
       {"texts of a hello, codes ", kMaxLabel},
+      {"a token in a request ", kMaxToken},
       {"an error's message ", kMaxErrorText},
   };
   for (const auto& [what, value] : all) {
