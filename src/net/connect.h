@@ -36,9 +36,10 @@ class PendingConnect {
 
 /// Resolves (off the loop's thread), connects (each address in turn), upgrades to a WebSocket. `done` gets:
 /// Errc::disconnected (nobody answers, name unknown, command ended: with what it said), Errc::unauthorized (HTTP 401 or
-/// 403), Errc::protocol (not a WebSocket, not our subprotocol), Errc::timeout. `done` never runs inside this call.
-/// The child of a `command` endpoint is its own process group; destroying the transport closes its pipes, and kills
-/// (TERM, then KILL after 2 s) and reaps it.
+/// 403, and what gateways answer instead: a redirect, which is not followed, or 400 with a page in HTML),
+/// Errc::protocol (not a WebSocket, not our subprotocol), Errc::timeout. `done` never runs inside this call. The child
+/// of a `command` endpoint is its own process group; destroying the transport closes its pipes, and kills (TERM, then
+/// KILL after 2 s) and reaps it.
 std::unique_ptr<PendingConnect> connect(base::Loop& loop, const Endpoint& endpoint, const ConnectOptions& options,
                                         base::OneShot<std::unique_ptr<Transport>> done);
 

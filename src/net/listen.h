@@ -23,8 +23,8 @@ struct ListenOptions {
   std::string subprotocol = "sandbox-mux.v1";
   /// False answers 401. Compares in constant time; on the loop's thread.
   base::Function<bool(const UpgradeRequest&)> authorize;
-  /// An upgraded connection. On the loop's thread.
-  base::Function<void(std::unique_ptr<Transport>)> accepted;
+  /// An upgraded connection, and what it showed. On the loop's thread.
+  base::Function<void(std::unique_ptr<Transport>, const UpgradeRequest&)> accepted;
   /// From accept to the end of the upgrade; slower clients are closed.
   base::Duration upgrade_timeout = std::chrono::seconds(10);
   /// Connections that have not upgraded yet; further ones wait in the kernel's backlog.

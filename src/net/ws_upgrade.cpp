@@ -80,6 +80,23 @@ int status_of(std::string_view head) {
   return head.size() > 3 && (head[3] == ' ' || head[3] == '\r') ? status : 0;
 }
 
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+/// Whether the answer's Content-Type is text/html, whatever its parameters.
+bool is_html(std::string_view head) {
+  constexpr std::string_view kName = "\r\ncontent-type:";
+  constexpr std::string_view kHtml = "text/html";
+  for (std::size_t at = head.find('\r'); at != std::string_view::npos; at = head.find('\r', at + 1)) {
+    if (!equal_ignoring_case(head.substr(at, kName.size()), kName)) continue;
+    const std::size_t value = head.find_first_not_of(" \t", at + kName.size());
+    return value != std::string_view::npos && equal_ignoring_case(head.substr(value, kHtml.size()), kHtml);
+  }
+  return false;
+}
+
 std::string plain_response(http::status_code::value status, std::string_view extra, std::string_view text) {
   return "HTTP/1.1 " + std::to_string(status) + " " + http::status_code::get_string(status) + "\r\n" +
          std::string(extra) + "Content-Type: text/plain\r\nContent-Length: " + std::to_string(text.size() + 1) +
@@ -164,6 +181,15 @@ WsClientUpgrade::State WsClientUpgrade::Core::judge_status(int status) {
     return failed(Errc::unauthorized,
                   (sent ? "the token was refused (HTTP " : "a token is needed (HTTP ") + std::to_string(status) + ")");
   }
+  // What gateways make of a token that has expired: the way to a login page (never followed: the token is for this
+  // origin), or an error page for people.
+  if (status >= 300 && status < 400)
+    return failed(Errc::unauthorized, "the server redirects elsewhere (HTTP " + std::to_string(status) +
+                                          "), as gateways do to a login page where a token is missing or has expired");
+  if (status == http::status_code::bad_request && is_html(std::string_view(head.bytes).substr(0, head.end)))
+    return failed(Errc::unauthorized,
+                  "the server answered with an error page (HTTP 400), as gateways do where a token is missing or has "
+                  "expired");
   return failed(Errc::protocol, "the server answered " + shown(head.bytes) + " and not a WebSocket upgrade");
 }
 
