@@ -17,8 +17,12 @@ void send(mux::Responder& responder, wire::ChangeNumber change, wire::ReplyBody 
 }  // namespace
 
 AgentSession::AgentSession(AgentServices& services, SessionKey key, std::unique_ptr<net::Transport> transport,
-                           std::optional<Error> refusal, base::Function<void(const Error&)> closed)
-    : services_(services), key_(key), refusal_(std::move(refusal)), closed_(std::move(closed)) {
+                           Access access, std::optional<Error> refusal, base::Function<void(const Error&)> closed)
+    : services_(services),
+      key_(key),
+      access_(std::move(access)),
+      refusal_(std::move(refusal)),
+      closed_(std::move(closed)) {
   SANDBAR_ON_LOOP(services_.loop);
   mux::SessionOptions options;
   options.role = mux::Role::agent;
@@ -35,7 +39,7 @@ AgentSession::~AgentSession() {
 wire::Hello AgentSession::hello() const {
   wire::Hello hello;
   hello.software = "sandbar " SANDBAR_VERSION;
-  hello.capabilities = {wire::kCapabilityFilesPosix, wire::kCapabilityProcess};
+  hello.capabilities = {wire::kCapabilityFilesPosix, wire::kCapabilityProcess, wire::kCapabilityAuthorize};
   hello.agent = services_.agent;
   hello.epoch = services_.epoch;
   hello.root = services_.root.path();
@@ -64,6 +68,9 @@ void AgentSession::on_drained() {
 void AgentSession::on_request(mux::Message message, mux::Responder responder) {
   auto request = wire::decode_request(message.head);
   if (!request) return responder.fail(request.error());
+  const Identities& self = services_.root.identities();
+  if (auto allowed = access_.check(*request, {self.uid(), self.gid()}, services_.admission.now()); !allowed)
+    return refuse(request->body, std::move(responder), allowed.error());
   if (is_file_request(request->body))
     return files_->handle(std::move(*request), std::move(message.body), std::move(responder));
   std::visit(
@@ -75,6 +82,12 @@ void AgentSession::on_request(mux::Message message, mux::Responder responder) {
               make_error(Errc::unsupported, wire::request_name(request->body), "not a service of this agent"));
       },
       request->body);
+}
+
+void AgentSession::refuse(const wire::RequestBody& request, mux::Responder responder, const Error& why) {
+  if (const auto* spawn = std::get_if<wire::Spawn>(&request))
+    if (auto channels = take_channels(*spawn)) channels->reset(why);
+  responder.fail(why);
 }
 
 void AgentSession::on_closed(const Error& reason) {
@@ -141,6 +154,11 @@ void AgentSession::handle(const wire::RequestContext&, const wire::WaitProcess& 
 
 void AgentSession::handle(const wire::RequestContext&, const wire::SignalProcess& request, mux::Responder responder) {
   if (auto done = services_.processes.signal(request.id, request.signal); !done) return responder.fail(done.error());
+  send(responder, services_.root.change(), wire::EmptyReply{});
+}
+
+void AgentSession::handle(const wire::RequestContext&, const wire::Authorize& request, mux::Responder responder) {
+  if (auto added = services_.admission.authorize(access_, request.token); !added) return responder.fail(added.error());
   send(responder, services_.root.change(), wire::EmptyReply{});
 }
 

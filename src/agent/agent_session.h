@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "agent/admission.h"
 #include "agent/file_service.h"
 #include "agent/journal.h"
 #include "agent/process_service.h"
@@ -22,6 +23,7 @@ struct AgentServices {
   WorkerPool& pool;
   Journals& journals;
   ProcessService& processes;
+  const Admission& admission;
   std::string agent;  ///< for the hello: id and epoch of State
   std::uint64_t epoch = 1;
 };
@@ -29,9 +31,9 @@ struct AgentServices {
 /// One client: decodes its requests and hands them to the services. On the loop's thread.
 class AgentSession final : public mux::Session::Handler {
  public:
-  /// `refusal`: the client is told this instead of a hello. `closed` runs once when the session is over; the owner
-  /// destroys this later, not inside the call.
-  AgentSession(AgentServices& services, SessionKey key, std::unique_ptr<net::Transport> transport,
+  /// `access`: what the client showed at the upgrade allows. `refusal`: the client is told this instead of a hello.
+  /// `closed` runs once when the session is over; the owner destroys this later, not inside the call.
+  AgentSession(AgentServices& services, SessionKey key, std::unique_ptr<net::Transport> transport, Access access,
                std::optional<Error> refusal, base::Function<void(const Error&)> closed);
   ~AgentSession() override;
   AgentSession(const AgentSession&) = delete;
@@ -51,11 +53,14 @@ class AgentSession final : public mux::Session::Handler {
   void handle(const wire::RequestContext& context, wire::Spawn request, mux::Responder responder);
   void handle(const wire::RequestContext& context, const wire::WaitProcess& request, mux::Responder responder);
   void handle(const wire::RequestContext& context, const wire::SignalProcess& request, mux::Responder responder);
+  void handle(const wire::RequestContext& context, const wire::Authorize& request, mux::Responder responder);
+  void refuse(const wire::RequestBody& request, mux::Responder responder, const Error& why);
   Result<void> check(const wire::RequestContext& context, wire::Spawn& request) const;
   Result<ProcessChannels> take_channels(const wire::Spawn& request);
 
   AgentServices& services_;
   SessionKey key_;
+  Access access_;
   std::optional<Error> refusal_;
   base::Function<void(const Error&)> closed_;
   std::string journal_;

@@ -7,26 +7,13 @@
 #include "base/thread_check.h"
 
 namespace sandbar::agent {
-namespace {
-
-/// Takes as long for a wrong first byte as for a wrong last one; the length is no secret.
-bool same_token(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  volatile unsigned char difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    difference =
-        static_cast<unsigned char>(difference | (static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i])));
-  return difference == 0;
-}
-
-}  // namespace
 
 AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, ServerOptions options)
     : loop_(loop),
-      token_(std::move(options.token)),
+      admission_(std::move(options.admission)),
       journals_(loop),
       processes_(loop, root, journals_, options.processes),
-      services_{loop, root, pool_, journals_, processes_, state.id(), state.epoch()} {}
+      services_{loop, root, pool_, journals_, processes_, admission_, state.id(), state.epoch()} {}
 
 AgentServer::~AgentServer() {
   alive_.reset();
@@ -38,9 +25,13 @@ AgentServer::~AgentServer() {
 net::ListenOptions AgentServer::listen_options() {
   net::ListenOptions options;
   options.authorize = [this](const net::UpgradeRequest& request) {
-    return token_.empty() || same_token(token_, request.token);
+    const auto access = admission_.admit(request.token);
+    if (!access) base::log_debug("client " + request.peer + " is not let in: " + access.error().detail);
+    return access.ok();
   };
-  options.accepted = [this](std::unique_ptr<net::Transport> transport) { adopt(std::move(transport)); };
+  options.accepted = [this](std::unique_ptr<net::Transport> transport, const net::UpgradeRequest& request) {
+    adopt(std::move(transport), request);
+  };
   return options;
 }
 
@@ -60,17 +51,22 @@ void AgentServer::serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Funct
   });
 }
 
-void AgentServer::adopt(std::unique_ptr<net::Transport> transport) {
+void AgentServer::adopt(std::unique_ptr<net::Transport> transport, const net::UpgradeRequest& request) {
   const SessionKey key(++last_key_);
   // A client that is refused still gets a session, to be told why; but not without end.
   if (sessions_.size() >= 2 * kMaxSessions) return;
   std::optional<Error> refusal;
-  if (shut_down_done_)
+  // Asked again: a grant may have ended, or a key gone, while the upgrade was answered.
+  auto access = admission_.admit(request.token);
+  if (!access)
+    refusal = access.error();
+  else if (shut_down_done_)
     refusal = make_error(Errc::disconnected, "connect", "the agent is shutting down");
   else if (sessions_.size() >= kMaxSessions)
     refusal = make_error(Errc::limit, "connect", "the agent has " + std::to_string(kMaxSessions) + " clients already");
   base::log_debug("client " + transport->peer() + " connected");
-  sessions_.emplace(key, std::make_unique<AgentSession>(services_, key, std::move(transport), std::move(refusal),
+  sessions_.emplace(key, std::make_unique<AgentSession>(services_, key, std::move(transport),
+                                                        access ? std::move(*access) : Access{}, std::move(refusal),
                                                         [this, key](const Error& reason) { on_closed(key, reason); }));
 }
 

@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "agent/admission.h"
 #include "agent/agent_session.h"
 #include "agent/journal.h"
 #include "agent/process_service.h"
@@ -24,7 +26,7 @@ constexpr std::size_t kMaxSessions = 256;
 constexpr base::Duration kShutDownGrace = std::chrono::seconds(5);
 
 struct ServerOptions {
-  std::string token;  ///< empty: everybody who can connect is in
+  AdmissionOptions admission;
   ProcessServiceOptions processes;
 };
 
@@ -40,8 +42,10 @@ class AgentServer {
   Result<std::string> listen(const std::string& address);
   /// One session over a pair of descriptors; `over` runs once when it has ended, with an error where none began.
   void serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over);
-  /// A client that was let in.
-  void adopt(std::unique_ptr<net::Transport> transport);
+  /// A client that was let in; `request` is what it showed.
+  void adopt(std::unique_ptr<net::Transport> transport, const net::UpgradeRequest& request);
+  /// For clients that come from now on.
+  void set_grant_keys(grant::KeyRing keys) { admission_.set_grant_keys(std::move(keys)); }
 
   /// Stops listening, says goodbye to all, hangs processes up (SIGKILL after `grace`); `done` runs when all is over.
   void shut_down(base::Duration grace, base::Task done);
@@ -54,7 +58,7 @@ class AgentServer {
   void check_shut_down();
 
   base::Loop& loop_;
-  std::string token_;
+  Admission admission_;
   Journals journals_;
   WorkerPool pool_;
   ProcessService processes_;

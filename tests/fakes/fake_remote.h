@@ -479,9 +479,9 @@ class FakeRemote final : public client::RemoteFs {
     });
   }
   Outcome handle(const wire::Spawn&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
+  Outcome handle(const wire::Authorize&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
   Outcome handle(const wire::WaitProcess&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
   Outcome handle(const wire::SignalProcess&, base::Bytes&) { return make_error(Errc::unsupported, "fake"); }
-
   base::Loop& loop_;
   wire::Hello hello_;
   bool disconnected_ = false;
