@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sandbar/files.h"
 #include "sandbar/process.h"
@@ -12,6 +13,9 @@
 #include "sandbar/target.h"
 
 namespace sandbar {
+
+/// What a grant is asked for.
+enum class AccessKind : std::uint8_t { files, shell };
 
 struct ClientOptions {
   /// The agent's token; empty: none. Stays in memory, and is sent to this target only.
@@ -21,6 +25,12 @@ struct ClientOptions {
   /// For one exchange with the agent: a file operation, the start of a process, a signal. 0: none. Process::wait()
   /// and Process::write() have no limit; a dead connection ends them within 15 s.
   std::chrono::milliseconds request_timeout{60'000};
+  /// Instead of `token`, unless empty: a command for /bin/sh that prints {"url","token","expires_at"}, as the
+  /// --grant-command of sandbox-exec(1). It is run when no cached grant is good, on a thread of its own, and again
+  /// before a grant expires. It is not counted into connect_timeout, but ended after 30 s.
+  std::string grant_command = {};
+  /// With grant_command: what the client is going to use, in the order of asking; at least one.
+  std::vector<AccessKind> access = {AccessKind::files, AccessKind::shell};
 };
 
 /// What an agent says of itself.

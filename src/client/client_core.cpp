@@ -79,6 +79,13 @@ ClientCore::~ClientCore() {
 Result<void> ClientCore::connect(const ClientOptions& options) {
   ConnectionOptions connection;
   connection.token = options.token;
+  if (!options.grant_command.empty()) {
+    if (options.access.empty()) return make_error(Errc::invalid, "", "no kind of access is asked for");
+    connection.grants = make_command_source({.command = options.grant_command, .target = target_});
+    connection.kinds.clear();
+    for (const AccessKind kind : options.access)
+      connection.kinds.push_back(kind == AccessKind::files ? GrantKind::files : GrantKind::shell);
+  }
   connection.timeout = options.connect_timeout;
   LoopState& state = *state_;
   const auto agent = await<AgentInfo>([this, &state, connection](base::OneShot<AgentInfo> done) mutable {

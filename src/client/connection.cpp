@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/thread_check.h"
+#include "client/grant_keeper.h"
 #include "client/remote_files.h"
 #include "net/connect.h"
 
@@ -61,6 +62,14 @@ class ConnectionImpl final : public Connection, private mux::Session::Handler {
   RemoteFs& files() override { return *files_; }
   [[nodiscard]] const wire::Hello& agent() const override { return session_.peer_hello(); }
 
+  /// Once it is settled: attaches the grants of further kinds, and renews all before they expire.
+  void keep_grants(const ConnectionOptions& options, GrantToken first, base::OneShot<void> ready) {
+    attached_ = std::move(ready);
+    if (reason_) return attached_(*reason_);
+    keeper_.emplace(loop_, *files_, options.grants, options.kinds, std::move(first));
+    keeper_->start([this](Result<void> attached) { attached_(std::move(attached)); });
+  }
+
   void on_lost(base::Function<void(Error)> lost) override {
     SANDBAR_ON_LOOP(loop_);
     lost_ = std::move(lost);
@@ -83,6 +92,8 @@ class ConnectionImpl final : public Connection, private mux::Session::Handler {
 
   void on_closed(const Error& reason) override {
     reason_ = reason;
+    attached_(reason);
+    keeper_.reset();
     if (settled_) return settle(reason);
     if (lost_) tell_lost();
   }
@@ -107,38 +118,78 @@ class ConnectionImpl final : public Connection, private mux::Session::Handler {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   mux::Session session_;
   std::optional<RemoteFiles> files_;  // after the session, which it uses
+  base::OneShot<void> attached_;
+  std::optional<GrantKeeper> keeper_;  // after what it uses: the files, the completion
 };
 
-/// One attempt: connect, then hello, then hand the connection over.
+/// One attempt: get a grant, connect (twice where the grant was refused), then hello, then hand the connection over.
 class Opening final : public PendingConnection, public std::enable_shared_from_this<Opening> {
  public:
   Opening(base::Loop& loop, const Target& target, ConnectionOptions options,
           base::OneShot<std::unique_ptr<Connection>> done)
-      : loop_(loop),
-        address_(target.address()),
-        options_(std::move(options)),
-        deadline_(loop.now() + options_.timeout),
-        done_(std::move(done)) {}
+      : loop_(loop), address_(target.address()), options_(std::move(options)), done_(std::move(done)) {}
 
-  void start(const net::Endpoint& endpoint) {
+  void start(net::Endpoint endpoint) {
+    endpoint_ = std::move(endpoint);
+    token_.token = options_.token;
+    if (!options_.grants) return connect();
+    get_grant(GrantWant::Reason::first, {});
+  }
+
+ private:
+  void get_grant(GrantWant::Reason reason, std::optional<Error> refusal) {
+    GrantWant want;
+    want.kind = options_.kinds.front();
+    want.reason = reason;
+    if (refusal) want.stale = token_.token;
+    grant_ =
+        options_.grants->get(loop_, std::move(want),
+                             [weak = weak_from_this(), refusal = std::move(refusal)](Result<GrantToken> token) mutable {
+                               const auto self = weak.lock();
+                               if (!self) return;
+                               if (token) {
+                                 self->token_ = std::move(*token);
+                                 return self->connect();
+                               }
+                               // That there is no other token says less than why this one was refused.
+                               const bool no_other = refusal && token.error().code == Errc::unauthorized;
+                               self->finish_later(no_other ? std::move(*refusal) : std::move(token).error());
+                             });
+  }
+
+  void connect() {
+    deadline_ = loop_.now() + options_.timeout;
     net::ConnectOptions connect;
-    connect.token = options_.token;
+    connect.token = token_.token;
     connect.timeout = options_.timeout;
-    connect_ = net::connect(loop_, endpoint, connect,
+    connect_ = net::connect(loop_, endpoint_, connect,
                             [weak = weak_from_this()](Result<std::unique_ptr<net::Transport>> transport) {
                               if (const auto self = weak.lock()) self->connected(std::move(transport));
                             });
   }
 
- private:
   void connected(Result<std::unique_ptr<net::Transport>> transport) {
+    if (!transport && transport.error().code == Errc::unauthorized && options_.grants && !std::exchange(refused_, true))
+      return get_grant(GrantWant::Reason::refused, std::move(transport).error());
     if (!transport) return finish_later(std::move(transport).error());
     const base::Duration left = std::max<base::Duration>(deadline_ - loop_.now(), std::chrono::milliseconds(1));
     connection_ = std::make_unique<ConnectionImpl>(loop_, std::move(transport).value(), options_, left,
                                                    [weak = weak_from_this()](Result<void> outcome) {
                                                      if (const auto self = weak.lock())
-                                                       self->finish_later(std::move(outcome));
+                                                       self->settled(std::move(outcome));
                                                    });
+  }
+
+  /// Inside a callback of the connection, like finish_later().
+  void settled(Result<void> outcome) {
+    if (!outcome || !options_.grants) return finish_later(std::move(outcome));
+    loop_.post([weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (!self || !self->connection_) return;
+      self->connection_->keep_grants(self->options_, self->token_, [weak](Result<void> attached) {
+        if (const auto known = weak.lock()) known->finish_later(std::move(attached));
+      });
+    });
   }
 
   /// We are inside a callback of what the completion may destroy.
@@ -159,7 +210,7 @@ class Opening final : public PendingConnection, public std::enable_shared_from_t
   [[nodiscard]] Error explain(Error error) const {
     std::string why = error.detail.empty() ? Error{error.code, error.os_errno, "", ""}.message() : error.detail;
     if (error.code == Errc::os) why = Error{error.code, error.os_errno, "", error.detail}.message();
-    if (error.code == Errc::unauthorized)
+    if (error.code == Errc::unauthorized && !options_.grants)
       why += options_.token.empty() ? "; no token was given: set SANDBOX_TOKEN or use --token-file"
                                     : "; give the agent's token by SANDBOX_TOKEN or --token-file";
     return Error{error.code == Errc::os ? Errc::disconnected : error.code, 0, "connect to " + address_, std::move(why)};
@@ -168,8 +219,12 @@ class Opening final : public PendingConnection, public std::enable_shared_from_t
   base::Loop& loop_;
   const std::string address_;
   const ConnectionOptions options_;
-  const base::TimePoint deadline_;
+  net::Endpoint endpoint_;
+  base::TimePoint deadline_;  ///< of the connect under way
   base::OneShot<std::unique_ptr<Connection>> done_;
+  GrantToken token_;
+  bool refused_ = false;  ///< one was; another was asked for
+  std::unique_ptr<PendingGrant> grant_;
   std::unique_ptr<net::PendingConnect> connect_;
   std::unique_ptr<ConnectionImpl> connection_;
 };

@@ -143,13 +143,15 @@ Result<MountedDirectory> describe(const std::vector<MountEntry>& mounts, const M
   if (!text) return text.error();
   auto target = Target::parse(*text);
   if (!target) return std::move(target).error();
-  MountedDirectory found{std::move(target).value(), mount.point, {}};
+  MountedDirectory found{std::move(target).value(), mount.point, {}, {}};
   found.target.directory = join_directory(found.target.directory, path_on_mount(mount, place.path));
-  auto token_file = xattr_of(*root, kTokenFileXattr);
-  if (token_file) {
-    found.token_file = std::move(token_file).value();
-  } else if (token_file.error().os_errno != ENODATA) {
-    return std::move(token_file).error();
+  for (const auto& [name, into] :
+       {std::pair{kTokenFileXattr, &found.token_file}, std::pair{kGrantCommandXattr, &found.grant_command}}) {
+    auto value = xattr_of(*root, name);
+    if (value)
+      *into = std::move(value).value();
+    else if (value.error().os_errno != ENODATA)
+      return std::move(value).error();
   }
   return found;
 }

@@ -17,6 +17,7 @@ namespace sandbar::client {
 constexpr const char* kMountType = "fuse.sandbox";
 constexpr const char* kTargetXattr = "user.sandbar.target";         ///< Target::text(), with the directory
 constexpr const char* kTokenFileXattr = "user.sandbar.token-file";  ///< an absolute path; absent where none was given
+constexpr const char* kGrantCommandXattr = "user.sandbar.grant-command";  ///< for /bin/sh; likewise
 
 /// One line of /proc/self/mountinfo (proc(5)), its octal escapes undone.
 struct MountEntry {
@@ -53,9 +54,10 @@ std::string path_on_mount(const MountEntry& mount, std::string_view path);
 std::string join_directory(std::string_view directory, std::string_view below);
 
 struct MountedDirectory {
-  Target target;           ///< its directory is the remote one that corresponds to the local directory
-  std::string point;       ///< where it is mounted, for messages
-  std::string token_file;  ///< empty: none was given to sandbox-mount
+  Target target;                   ///< its directory is the remote one that corresponds to the local directory
+  std::string point;               ///< where it is mounted, for messages
+  std::string token_file;          ///< empty: none was given to sandbox-mount
+  std::string grant_command = {};  ///< likewise
 };
 
 /// Whether what `mount` says of itself may be believed by `user`: root's mounts and the user's own. Anybody can mount a
