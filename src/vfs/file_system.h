@@ -35,6 +35,7 @@ struct Options {
   std::string directory = "/";  ///< in the agent's root
   std::string target;           ///< shown as the root's user.sandbar.target
   std::string token_file;       ///< shown as user.sandbar.token-file; empty: not shown
+  std::string grant_command;    ///< shown as user.sandbar.grant-command; empty: not shown
 };
 
 /// Takes the entries of a listing one after the other.

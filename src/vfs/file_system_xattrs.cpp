@@ -15,6 +15,7 @@ namespace {
 constexpr base::BytesView kOwnPrefix = "user.sandbar.";
 constexpr base::BytesView kTarget = "user.sandbar.target";
 constexpr base::BytesView kTokenFile = "user.sandbar.token-file";
+constexpr base::BytesView kGrantCommand = "user.sandbar.grant-command";
 /// The kernel asks for this one before each write, to know whether to clear file capabilities, and for the ACL before
 /// it lets somebody in who is not the owner.
 constexpr base::BytesView kCapability = "security.capability";
@@ -52,6 +53,8 @@ OperationId RemoteFileSystem::get_xattr(const Caller& caller, NodeId id, base::B
     if (name == kTarget) return answer<base::Bytes>(std::move(done), options_.target);
     if (name == kTokenFile && !options_.token_file.empty())
       return answer<base::Bytes>(std::move(done), options_.token_file);
+    if (name == kGrantCommand && !options_.grant_command.empty())
+      return answer<base::Bytes>(std::move(done), options_.grant_command);
     return refuse(std::move(done), ENODATA, "getxattr");
   }
   const bool is_acl = is_posix_acl(name);
