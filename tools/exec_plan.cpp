@@ -11,7 +11,8 @@ namespace {
 
 struct Place {
   Target target;
-  std::string token_file;  ///< what its mount was given
+  std::string token_file;     ///< what its mount was given
+  std::string grant_command;  ///< likewise
 };
 
 Result<Place> place_here() {
@@ -20,14 +21,14 @@ Result<Place> place_here() {
   if (!*found)
     return make_error(Errc::invalid, "",
                       "no TARGET was given, and the working directory does not lie on a Sandbar mount");
-  return Place{std::move((*found)->target), std::move((*found)->token_file)};
+  return Place{std::move((*found)->target), std::move((*found)->token_file), std::move((*found)->grant_command)};
 }
 
 Result<Place> place_of(const ExecArguments& arguments) {
   if (!arguments.target) return place_here();
   auto target = Target::parse(*arguments.target);
   if (!target) return std::move(target).error();
-  return Place{std::move(target).value(), {}};
+  return Place{std::move(target).value(), {}, {}};
 }
 
 }  // namespace
@@ -41,6 +42,8 @@ void declare_exec(cli::App& app, ExecArguments& arguments) {
       .option("--env", arguments.environment, "NAME=VALUE", "set a variable of the command; may be given again")
       .option("--token-file", arguments.token_file, "FILE",
               "read the agent's token from there, not from SANDBOX_TOKEN; only its owner may have rights on it")
+      .option("--grant-command", arguments.grant_command, "CMD",
+              "a shell command that prints {\"url\",\"token\",\"expires_at\"}; run when no cached grant is good")
       .section("Exit status",
                "That of the command; 128+N when signal N ended it; 125 when sandbox-exec itself failed (usage, no "
                "connection, connection lost); 126 when the command is not executable; 127 when it was not found.")
@@ -59,11 +62,14 @@ std::string resolve_directory(const std::string& base, const std::string& direct
 Result<ExecPlan> plan_exec(const ExecArguments& arguments) {
   auto place = place_of(arguments);
   if (!place) return std::move(place).error();
-  // The mount's own file comes before SANDBOX_TOKEN, which may be another sandbox's.
-  const std::string& file = arguments.token_file.empty() ? place->token_file : arguments.token_file;
-  auto token = client::find_token(file);
-  if (!token) return std::move(token).error();
+  // What the mount was given comes before SANDBOX_TOKEN, which may be another sandbox's.
+  const bool given = !arguments.token_file.empty() || !arguments.grant_command.empty();
+  const std::string& file = given ? arguments.token_file : place->token_file;
   ExecPlan plan;
+  plan.grant_command = given ? arguments.grant_command : place->grant_command;
+  auto token = plan.grant_command.empty() ? client::find_token(file) : std::string();
+  client::forget_token_in_environment();
+  if (!token) return std::move(token).error();
   plan.directory = resolve_directory(place->target.directory, arguments.directory);
   plan.target = std::move(place->target);
   plan.token = std::move(token).value();

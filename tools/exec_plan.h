@@ -17,6 +17,7 @@ struct ExecArguments {
   std::string directory;  ///< --cwd
   std::vector<std::string> environment;
   std::string token_file;
+  std::string grant_command;
   std::vector<std::string> command;
 };
 
@@ -26,8 +27,9 @@ void declare_exec(cli::App& app, ExecArguments& arguments);
 /// What to run, and where.
 struct ExecPlan {
   Target target;
-  std::string directory;  ///< in the sandbox
-  std::string token;
+  std::string directory;      ///< in the sandbox
+  std::string token;          ///< empty where there is a grant command
+  std::string grant_command;  ///< empty: none
 };
 
 /// Resolves what the command line left open, without any connection: TARGET and directory from the mount on which the

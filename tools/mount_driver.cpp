@@ -95,7 +95,8 @@ class Driver final : public fuse::Session::Handler {
  private:
   void connect() {
     client::ConnectionOptions how;
-    how.token = std::move(options_.token);
+    how.grants = options_.grants;
+    how.kinds = {client::GrantKind::files};
     how.journal = base::hex(base::random_bytes(16));
     pending_ = client::open_connection(loop_, options_.target, std::move(how),
                                        [this](Result<std::unique_ptr<client::Connection>> connection) {

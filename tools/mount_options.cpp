@@ -30,8 +30,8 @@ const std::vector<std::string>& ignored() {
 }
 
 const std::vector<std::string>& own() {
-  static const std::vector<std::string> names{"token_file", "timeout",     "idmap",    "symlinks",
-                                              "nonempty",   "allow_other", "max_read", "nosymfollow"};
+  static const std::vector<std::string> names{"token_file", "grant_command", "timeout",  "idmap",      "symlinks",
+                                              "nonempty",   "allow_other",   "max_read", "nosymfollow"};
   return names;
 }
 
@@ -112,6 +112,10 @@ Result<void> apply_value(const Option& option, MountRequest& request) {
     request.token_file = *option.value;
     return {};
   }
+  if (option.name == "grant_command") {
+    request.grant_command = *option.value;
+    return {};
+  }
   if (option.name == "timeout") {
     auto value = number(option, 1, kMaxTimeout, "seconds");
     if (!value) return std::move(value).error();
@@ -140,7 +144,8 @@ Error unknown(const Option& option) {
 }
 
 Result<void> apply(const Option& option, bool sloppy, MountRequest& request) {
-  static const std::vector<std::string> with_value{"token_file", "timeout", "idmap", "symlinks", "max_read"};
+  static const std::vector<std::string> with_value{"token_file", "grant_command", "timeout",
+                                                   "idmap",      "symlinks",      "max_read"};
   if (contains(with_value, option.name)) {
     return apply_value(option.value ? option : Option{option.name, ""}, request);
   }
@@ -172,6 +177,7 @@ Result<void> parse_mount_options(std::string_view text, bool sloppy, MountReques
 std::vector<cli::HelpRow> mount_option_rows() {
   return {
       {"token_file=FILE", "as --token-file; a comma in FILE is written \\,"},
+      {"grant_command=CMD", "as --grant-command; a comma in CMD is written \\,"},
       {"timeout=SECONDS", "how long an operation may wait for the sandbox before it fails (1..86400; 60)"},
       {"idmap=user|none|FILE",
        "user: your files are the agent's and the other way round (default); none: numbers as they are; FILE (with a "

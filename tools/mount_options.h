@@ -15,6 +15,7 @@ namespace sandbar::tools {
 /// What the -o options of sandbox-mount say.
 struct MountRequest {
   std::string token_file;              ///< as given; empty: none
+  std::string grant_command;           ///< for /bin/sh; empty: none
   std::uint64_t timeout_seconds = 60;  ///< 1..86400
   vfs::IdMapMode id_map = vfs::IdMapMode::user;
   std::string id_map_file;  ///< idmap=FILE: as given

@@ -45,6 +45,10 @@ std::optional<int> check_usage(const cli::App& app, const AgentArguments& argume
   if (arguments.listen && arguments.stdio) return app.usage_error(io, "--listen and --stdio exclude each other");
   if (arguments.no_auth && arguments.token_file)
     return app.usage_error(io, "--no-auth and --token-file exclude each other");
+  if (arguments.no_auth && !arguments.grant_pubkeys.empty())
+    return app.usage_error(io, "--no-auth and --grant-pubkey exclude each other");
+  if (arguments.sandbox && arguments.grant_pubkeys.empty())
+    return app.usage_error(io, "--sandbox ID is what grants must be for; it needs --grant-pubkey FILE");
   return std::nullopt;
 }
 
@@ -52,10 +56,12 @@ std::optional<int> check_usage(const cli::App& app, const AgentArguments& argume
 Result<std::string> choose_token(const AgentArguments& arguments) {
   if (!arguments.no_auth) {
     auto token = client::find_token(arguments.token_file.value_or(""));
-    if (!token || !token->empty() || arguments.stdio) return token;
-    return make_error(Errc::invalid, "start the agent",
-                      "there is no token that clients must show; give --token-file FILE or set SANDBOX_TOKEN, or give "
-                      "--no-auth for an address that only this machine reaches");
+    if (!token || !token->empty() || arguments.stdio || !arguments.grant_pubkeys.empty()) return token;
+    return make_error(
+        Errc::invalid, "start the agent",
+        "there is no token that clients must show; give --token-file FILE or set SANDBOX_TOKEN, give "
+        "--grant-pubkey FILE to let in who has a grant, or --no-auth for an address that only this machine "
+        "reaches");
   }
   if (!arguments.listen || net::is_local_address(*arguments.listen)) return std::string();
   return make_error(Errc::invalid, "start the agent",
@@ -63,6 +69,27 @@ Result<std::string> choose_token(const AgentArguments& arguments) {
                     "localhost:PORT, unix:PATH), and " +
                         base::printable(*arguments.listen) +
                         " is none; choose one of these, or give --token-file FILE");
+}
+
+Result<grant::KeyRing> read_grant_keys(const std::vector<std::string>& files) {
+  grant::KeyRing keys;
+  for (const std::string& file : files)
+    if (auto added = keys.add_file(file); !added) return std::move(added).error();
+  return keys;
+}
+
+Result<agent::AdmissionOptions> choose_admission(const AgentArguments& arguments) {
+  auto token = choose_token(arguments);
+  client::forget_token_in_environment();
+  if (!token) return std::move(token).error();
+  agent::AdmissionOptions admission;
+  admission.token = std::move(*token);
+  admission.sandbox = arguments.sandbox.value_or("");
+  if (arguments.grant_pubkeys.empty()) return admission;
+  auto keys = read_grant_keys(arguments.grant_pubkeys);
+  if (!keys) return std::move(keys).error();
+  admission.grant_keys = std::move(*keys);
+  return admission;
 }
 
 Result<agent::State> open_state(const AgentArguments& arguments) {
@@ -73,9 +100,10 @@ Result<agent::State> open_state(const AgentArguments& arguments) {
 class AgentRun {
  public:
   AgentRun(net::AsioLoop& loop, agent::Root& root, const agent::State& state, agent::ServerOptions options,
-           StopSignals& signals)
+           StopSignals& signals, const std::vector<std::string>& grant_pubkeys)
       : loop_(loop), root_(root), server_(loop, root, state, std::move(options)) {
     signals.on_stop(loop, [this] { stop(agent::kShutDownGrace); });
+    signals.on_reload(loop, [this, &grant_pubkeys] { reload(grant_pubkeys); });
     signals.on_child(loop, [this] { server_.reap_orphans(); });
   }
 
@@ -101,6 +129,12 @@ class AgentRun {
   }
 
  private:
+  void reload(const std::vector<std::string>& grant_pubkeys) {
+    auto keys = read_grant_keys(grant_pubkeys);
+    if (!keys) return base::log_error("the grant keys stay as they were: " + keys.error().message());
+    base::log_info("read " + std::to_string(keys->size()) + " grant keys again");
+    server_.set_grant_keys(std::move(*keys));
+  }
   /// The second request to stop does not wait for anybody.
   void stop(base::Duration grace) {
     if (std::exchange(stopping_, true)) return loop_.stop();
@@ -121,21 +155,25 @@ void declare_agent(cli::App& app, AgentArguments& into) {
       .flag("--stdio", into.stdio, "serve one client on stdin and stdout instead")
       .option("--state", into.state, "DIR", "keeps who this agent is across its starts; made when missing")
       .option("--token-file", into.token_file, "FILE", "holds the token that clients must show (else SANDBOX_TOKEN)")
+      .option("--grant-pubkey", into.grant_pubkeys, "FILE",
+              "let in who has a grant that a key of this file signed (sandboxd keygen, sandboxd grant); may be given "
+              "again; SIGHUP reads the files again")
+      .option("--sandbox", into.sandbox, "ID", "take grants for this sandbox only (sandboxd grant --sandbox ID)")
       .flag("--no-auth", into.no_auth, "ask for no token: only on loopback addresses, Unix sockets and stdio");
   app.section("Exit codes",
-              "0 after SIGTERM, SIGINT or SIGHUP, and when the client of --stdio has gone; 1 failed; 2 usage.");
+              "0 after SIGTERM, SIGINT or SIGHUP (without --grant-pubkey), and when the client of --stdio has gone; 1 "
+              "failed; 2 usage.");
 }
 
 int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) {
   if (const auto code = check_usage(app, arguments, io)) return *code;
   base::set_log_program(kProgram);
   fill_standard_descriptors();
-  auto token = choose_token(arguments);
-  forget_token_in_environment();
-  if (!token) return fail(io, token.error());
+  auto admission = choose_admission(arguments);
+  if (!admission) return fail(io, admission.error());
 
   agent::ServerOptions options;
-  options.token = std::move(*token);
+  options.admission = std::move(*admission);
   options.processes.defaults = raise_limits();
   options.processes.reap_orphans = is_init();
   auto root = agent::Root::open(*arguments.root);
@@ -144,8 +182,10 @@ int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) 
   if (!state) return fail(io, state.error());
 
   net::AsioLoop loop;
-  StopSignals signals;  // before there are threads: they inherit the mask
-  AgentRun run(loop, **root, *state, std::move(options), signals);
+  // With --stdio a hang-up is the client's end. Before there are threads: they inherit the mask.
+  const bool reloads = !arguments.grant_pubkeys.empty() && !arguments.stdio;
+  StopSignals signals(reloads ? StopSignals::HangUp::reloads : StopSignals::HangUp::stops);
+  AgentRun run(loop, **root, *state, std::move(options), signals, arguments.grant_pubkeys);
   return arguments.stdio ? run.serve_stdio(take_stdio(), io) : run.listen(*arguments.listen, io);
 }
 
