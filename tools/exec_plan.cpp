@@ -12,6 +12,7 @@ namespace {
 struct Place {
   Target target;
   std::string token_file = {};  ///< this and the rest: what its mount was given
+  std::string grant_command = {};
   std::string ca_file = {};
   bool insecure = false;
 };
@@ -22,8 +23,8 @@ Result<Place> place_here() {
   if (!*found)
     return make_error(Errc::invalid, "",
                       "no TARGET was given, and the working directory does not lie on a Sandbar mount");
-  return Place{std::move((*found)->target), std::move((*found)->token_file), std::move((*found)->ca_file),
-               (*found)->insecure};
+  return Place{std::move((*found)->target), std::move((*found)->token_file), std::move((*found)->grant_command),
+               std::move((*found)->ca_file), (*found)->insecure};
 }
 
 Result<Place> place_of(const ExecArguments& arguments) {
@@ -45,6 +46,8 @@ void declare_exec(cli::App& app, ExecArguments& arguments) {
       .option("--env", arguments.environment, "NAME=VALUE", "set a variable of the command; may be given again")
       .option("--token-file", arguments.token_file, "FILE",
               "read the agent's token from there, not from SANDBOX_TOKEN; only its owner may have rights on it")
+      .option("--grant-command", arguments.grant_command, "CMD",
+              "a shell command that prints {\"url\",\"token\",\"expires_at\"}; run when no cached grant is good")
       .option("--ca-file", arguments.ca_file, "FILE",
               "of wss://: trust the certificates in this PEM file, and not those that the system trusts")
       .flag("--insecure", arguments.insecure, "let ws:// send the token and all data to other machines unencrypted")
@@ -67,11 +70,14 @@ std::string resolve_directory(const std::string& base, const std::string& direct
 Result<ExecPlan> plan_exec(const ExecArguments& arguments) {
   auto place = place_of(arguments);
   if (!place) return std::move(place).error();
-  // The mount's own file comes before SANDBOX_TOKEN, which may be another sandbox's.
-  const std::string& file = arguments.token_file.empty() ? place->token_file : arguments.token_file;
-  auto token = client::find_token(file);
-  if (!token) return std::move(token).error();
+  // What the mount was given comes before SANDBOX_TOKEN, which may be another sandbox's.
+  const bool given = !arguments.token_file.empty() || !arguments.grant_command.empty();
+  const std::string& file = given ? arguments.token_file : place->token_file;
   ExecPlan plan;
+  plan.grant_command = given ? arguments.grant_command : place->grant_command;
+  auto token = plan.grant_command.empty() ? client::find_token(file) : std::string();
+  client::forget_token_in_environment();
+  if (!token) return std::move(token).error();
   plan.directory = resolve_directory(place->target.directory, arguments.directory);
   plan.target = std::move(place->target);
   plan.token = std::move(token).value();

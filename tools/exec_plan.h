@@ -17,6 +17,7 @@ struct ExecArguments {
   std::string directory;  ///< --cwd
   std::vector<std::string> environment;
   std::string token_file;
+  std::string grant_command;
   bool quiet = false;
   std::string ca_file;
   bool insecure = false;
@@ -29,8 +30,9 @@ void declare_exec(cli::App& app, ExecArguments& arguments);
 /// What to run, and where.
 struct ExecPlan {
   Target target;
-  std::string directory;  ///< in the sandbox
-  std::string token;
+  std::string directory;      ///< in the sandbox
+  std::string token;          ///< empty where there is a grant command
+  std::string grant_command;  ///< empty: none
   std::string ca_file;
   bool insecure = false;
 };

@@ -95,7 +95,8 @@ class Driver final : public fuse::Session::Handler {
  private:
   void connect() {
     client::ConnectionOptions how;
-    how.token = std::move(options_.token);
+    how.grants = options_.grants;
+    how.kinds = {client::GrantKind::files};
     how.ca_file = options_.ca_file;
     how.insecure = options_.insecure;
     how.journal = base::hex(base::random_bytes(16));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "client/grant_source.h"
 #include "daemonize.h"
 #include "fuse/mount.h"
 #include "fuse/session.h"
@@ -13,9 +15,9 @@ namespace sandbar::tools {
 
 struct DriverOptions {
   Target target;
-  bool background = false;  ///< whoever started it does not wait for its end
-  std::string token;
-  std::string ca_file;  ///< absolute; empty: the system's
+  bool background = false;                      ///< whoever started it does not wait for its end
+  std::shared_ptr<client::GrantSource> grants;  ///< where its tokens come from
+  std::string ca_file;                          ///< absolute; empty: the system's
   bool insecure = false;
   vfs::Options files;
   fuse::SessionOptions session;

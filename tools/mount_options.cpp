@@ -30,8 +30,9 @@ const std::vector<std::string>& ignored() {
 }
 
 const std::vector<std::string>& own() {
-  static const std::vector<std::string> names{"token_file",  "timeout",  "idmap",       "symlinks", "nonempty",
-                                              "allow_other", "max_read", "nosymfollow", "ca_file",  "insecure"};
+  static const std::vector<std::string> names{"token_file",  "grant_command", "timeout",     "idmap",
+                                              "symlinks",    "nonempty",      "allow_other", "max_read",
+                                              "nosymfollow", "ca_file",       "insecure"};
   return names;
 }
 
@@ -116,6 +117,10 @@ Result<void> apply_value(const Option& option, MountRequest& request) {
     request.ca_file = *option.value;
     return {};
   }
+  if (option.name == "grant_command") {
+    request.grant_command = *option.value;
+    return {};
+  }
   if (option.name == "timeout") {
     auto value = number(option, 1, kMaxTimeout, "seconds");
     if (!value) return std::move(value).error();
@@ -144,7 +149,8 @@ Error unknown(const Option& option) {
 }
 
 Result<void> apply(const Option& option, bool sloppy, MountRequest& request) {
-  static const std::vector<std::string> with_value{"token_file", "timeout", "idmap", "symlinks", "max_read", "ca_file"};
+  static const std::vector<std::string> with_value{"token_file", "grant_command", "timeout", "idmap",
+                                                   "symlinks",   "max_read",      "ca_file"};
   if (contains(with_value, option.name)) {
     return apply_value(option.value ? option : Option{option.name, ""}, request);
   }
@@ -178,6 +184,7 @@ Result<void> parse_mount_options(std::string_view text, bool sloppy, MountReques
 std::vector<cli::HelpRow> mount_option_rows() {
   return {
       {"token_file=FILE", "as --token-file; a comma in FILE is written \\,"},
+      {"grant_command=CMD", "as --grant-command; a comma in CMD is written \\,"},
       {"ca_file=FILE", "as --ca-file"},
       {"insecure", "as --insecure"},
       {"timeout=SECONDS", "how long an operation may wait for the sandbox before it fails (1..86400; 60)"},

@@ -14,8 +14,9 @@ namespace sandbar::tools {
 
 /// What the -o options of sandbox-mount say.
 struct MountRequest {
-  std::string token_file;  ///< as given; empty: none
-  std::string ca_file;     ///< as given; empty: none
+  std::string token_file;     ///< as given; empty: none
+  std::string grant_command;  ///< for /bin/sh; empty: none
+  std::string ca_file;        ///< as given; empty: none
   bool insecure = false;
   std::uint64_t timeout_seconds = 60;  ///< 1..86400
   vfs::IdMapMode id_map = vfs::IdMapMode::user;

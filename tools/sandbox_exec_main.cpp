@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/app.h"
 #include "cli/output.h"
+#include "client/grant_source.h"
 #include "exec_plan.h"
 #include "exec_signals.h"
 #include "exec_streams.h"
@@ -140,6 +141,10 @@ class Execution {
 std::optional<int> check_usage(const cli::App& app, const ExecArguments& arguments, cli::Io io) {
   if (arguments.command.empty())
     return app.usage_error(io, "no command was given: put it after -- (login shells come in a later version)");
+  if (!arguments.token_file.empty() && !arguments.grant_command.empty())
+    return app.usage_error(io, "--token-file and --grant-command exclude each other");
+  if (arguments.grant_command.size() > client::kMaxGrantCommand)
+    return app.usage_error(io, "the grant command is longer than 4096 bytes; put it into a script");
   for (const auto& variable : arguments.environment)
     if (variable.find('=') == std::string::npos || variable.front() == '=')
       return app.usage_error(io, "--env takes NAME=VALUE, not \"" + base::printable(variable) + "\"", variable,
@@ -174,6 +179,8 @@ int sandbox_exec_main(int argc, char** argv, cli::Io io) {
   options.ca_file = plan->ca_file;
   options.insecure = plan->insecure;
   if (!arguments.quiet) options.notices = [](const std::string& notice) { base::log_warning(notice); };
+  options.grant_command = plan->grant_command;
+  options.access = {AccessKind::shell};
   auto client = Client::connect(plan->target, options);
   if (!client) return fail(io, client.error().message());
   return Execution(*client, arguments, *plan, signals, io).run();

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/app.h"
 #include "cli/output.h"
+#include "client/grant_source.h"
 #include "client/token.h"
 #include "daemonize.h"
 #include "id_map_file.h"
@@ -34,6 +35,7 @@ struct CommandLine {
   std::optional<std::string> token_file;
   std::optional<std::string> ca_file;
   bool insecure = false;
+  std::optional<std::string> grant_command;
   std::optional<std::string> readlink;
   bool foreground = false;
   bool quiet = false;
@@ -76,6 +78,8 @@ void declare(cli::App& app, CommandLine& line) {
       .option("--ca-file", line.ca_file, "FILE",
               "of wss://: trust the certificates in this PEM file, and not those that the system trusts")
       .flag("--insecure", line.insecure, "let ws:// send the token and all data to other machines unencrypted")
+      .option("--grant-command", line.grant_command, "CMD",
+              "a shell command that prints {\"url\",\"token\",\"expires_at\"}; run when no cached grant is good")
       .option("--readlink", line.readlink, "PATH",
               "print the target of a symbolic link in a mount as the sandbox stores it, and mount nothing")
       .flag("-f,--foreground", line.foreground, "stay in the foreground; Ctrl-C unmounts")
@@ -88,30 +92,28 @@ void declare(cli::App& app, CommandLine& line) {
                "  umount box");
 }
 
-/// The environment as the kernel shows it in /proc/PID/environ is the block that the process was started with.
-void forget_token_variable() {
-  if (char* value = std::getenv("SANDBOX_TOKEN")) ::explicit_bzero(value, std::strlen(value));
-  ::unsetenv("SANDBOX_TOKEN");
-}
-
 std::string absolute(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::path full = std::filesystem::absolute(path, ignored);
   return ignored ? path : full.lexically_normal().string();
 }
 
-/// What is in the file, or the environment; and nothing of it stays there.
-Result<std::string> take_token(const std::string& token_file) {
-  auto token = client::find_token(token_file);
-  forget_token_variable();
-  return token;
+/// Where tokens come from: a command, a file, or the environment, in which nothing of it stays. Nothing is run here,
+/// and no thread started.
+Result<std::shared_ptr<client::GrantSource>> take_grants(const Target& target, const MountRequest& request) {
+  auto token = request.grant_command.empty() ? client::find_token(request.token_file) : std::string();
+  client::forget_token_in_environment();
+  if (!token) return std::move(token).error();
+  if (!request.grant_command.empty())
+    return client::make_command_source({.command = request.grant_command, .target = target});
+  return client::make_fixed_source(std::move(*token), request.token_file.empty() ? "" : absolute(request.token_file));
 }
 
 DriverOptions driver_options(const Target& target, const MountRequest& request, const IdMapFile& ids,
-                             const std::string& point, std::string token) {
+                             const std::string& point, std::shared_ptr<client::GrantSource> grants) {
   DriverOptions options;
   options.target = target;
-  options.token = std::move(token);
+  options.grants = std::move(grants);
   options.files.timeout = std::chrono::seconds(request.timeout_seconds);
   options.files.id_map = request.id_map;
   options.files.uid_ranges = ids.uids;
@@ -126,6 +128,7 @@ DriverOptions driver_options(const Target& target, const MountRequest& request, 
   if (!request.ca_file.empty()) options.files.ca_file = absolute(request.ca_file);
   options.ca_file = options.files.ca_file;
   options.insecure = options.files.insecure = request.insecure;
+  options.files.grant_command = request.grant_command;
   options.session.max_read = request.max_read;
   options.session.own_uid = ::getuid();
   options.session.own_uid_is_mapped = request.id_map == vfs::IdMapMode::user;
@@ -146,13 +149,13 @@ int failed(cli::Io io, const Error& error) {
 
 int mount(const CommandLine& line, const Target& target, const MountRequest& request, const IdMapFile& ids,
           cli::Io io) {
-  auto token = take_token(request.token_file);
-  if (!token) return failed(io, token.error());
+  auto grants = take_grants(target, request);
+  if (!grants) return failed(io, grants.error());
   auto point = prepare_mount_point(line.directory, request.nonempty);
   if (!point) return failed(io, point.error());
   if (auto usable = check_fuse(request.allow_other); !usable) return failed(io, usable.error());
   if (line.fake) return 0;
-  DriverOptions options = driver_options(target, request, ids, *point, std::move(*token));
+  DriverOptions options = driver_options(target, request, ids, *point, std::move(*grants));
   if (line.foreground) return run_driver(std::move(options), StartReport(kProgram, io));
   Background background = go_to_background(kProgram, io);
   if (!background.in_child) return background.exit_code;
@@ -185,6 +188,11 @@ int sandbox_mount_main(int argc, const char* const* argv, cli::Io io) {
   if (line.token_file) request.token_file = *line.token_file;
   if (line.ca_file) request.ca_file = *line.ca_file;
   request.insecure = request.insecure || line.insecure;
+  if (line.grant_command) request.grant_command = *line.grant_command;
+  if (!request.token_file.empty() && !request.grant_command.empty())
+    return app.usage_error(io, "a token file and a grant command exclude each other");
+  if (request.grant_command.size() > client::kMaxGrantCommand)
+    return app.usage_error(io, "the grant command is longer than 4096 bytes; put it into a script");
   IdMapFile ids;
   if (!request.id_map_file.empty()) {
     auto read = read_id_map(request.id_map_file);

@@ -63,6 +63,10 @@ std::optional<int> check_usage(const cli::App& app, const AgentArguments& argume
   if (arguments.tls_cert && arguments.stdio) return app.usage_error(io, "--tls-cert is for --listen HOST:PORT");
   if (arguments.tls_cert && arguments.insecure)
     return app.usage_error(io, "--insecure is for an agent without TLS: leave it or --tls-cert out");
+  if (arguments.no_auth && !arguments.grant_pubkeys.empty())
+    return app.usage_error(io, "--no-auth and --grant-pubkey exclude each other");
+  if (arguments.sandbox && arguments.grant_pubkeys.empty())
+    return app.usage_error(io, "--sandbox ID is what grants must be for; it needs --grant-pubkey FILE");
   return std::nullopt;
 }
 
@@ -70,10 +74,12 @@ std::optional<int> check_usage(const cli::App& app, const AgentArguments& argume
 Result<std::string> choose_token(const AgentArguments& arguments) {
   if (!arguments.no_auth) {
     auto token = client::find_token(arguments.token_file.value_or(""));
-    if (!token || !token->empty() || arguments.stdio) return token;
-    return make_error(Errc::invalid, "start the agent",
-                      "there is no token that clients must show; give --token-file FILE or set SANDBOX_TOKEN, or give "
-                      "--no-auth for an address that only this machine reaches");
+    if (!token || !token->empty() || arguments.stdio || !arguments.grant_pubkeys.empty()) return token;
+    return make_error(
+        Errc::invalid, "start the agent",
+        "there is no token that clients must show; give --token-file FILE or set SANDBOX_TOKEN, give "
+        "--grant-pubkey FILE to let in who has a grant, or --no-auth for an address that only this machine "
+        "reaches");
   }
   if (!arguments.listen || net::is_local_address(*arguments.listen)) return std::string();
   return make_error(Errc::invalid, "start the agent",
@@ -81,6 +87,27 @@ Result<std::string> choose_token(const AgentArguments& arguments) {
                     "localhost:PORT, unix:PATH), and " +
                         base::printable(*arguments.listen) +
                         " is none; choose one of these, or give --token-file FILE");
+}
+
+Result<grant::KeyRing> read_grant_keys(const std::vector<std::string>& files) {
+  grant::KeyRing keys;
+  for (const std::string& file : files)
+    if (auto added = keys.add_file(file); !added) return std::move(added).error();
+  return keys;
+}
+
+Result<agent::AdmissionOptions> choose_admission(const AgentArguments& arguments) {
+  auto token = choose_token(arguments);
+  client::forget_token_in_environment();
+  if (!token) return std::move(token).error();
+  agent::AdmissionOptions admission;
+  admission.token = std::move(*token);
+  admission.sandbox = arguments.sandbox.value_or("");
+  if (arguments.grant_pubkeys.empty()) return admission;
+  auto keys = read_grant_keys(arguments.grant_pubkeys);
+  if (!keys) return std::move(keys).error();
+  admission.grant_keys = std::move(*keys);
+  return admission;
 }
 
 Result<agent::State> open_state(const AgentArguments& arguments) {
@@ -91,11 +118,11 @@ Result<agent::State> open_state(const AgentArguments& arguments) {
 class AgentRun {
  public:
   AgentRun(net::AsioLoop& loop, agent::Root& root, const agent::State& state, agent::ServerOptions options,
-           StopSignals& signals)
+           StopSignals& signals, const AgentArguments& arguments)
       : loop_(loop), root_(root), server_(loop, root, state, std::move(options)) {
     signals.on_stop(loop, [this] { stop(agent::kShutDownGrace); });
+    signals.on_reload(loop, [this, &arguments] { reload(arguments); });
     signals.on_child(loop, [this] { server_.reap_orphans(); });
-    signals.on_reload(loop, [this] { reload(); });
   }
 
   int listen(const std::string& address, cli::Io io) {
@@ -120,11 +147,22 @@ class AgentRun {
   }
 
  private:
-  void reload() {
+  /// Each is read again for itself: one that cannot be used leaves the other's news in place.
+  void reload(const AgentArguments& arguments) {
+    if (arguments.tls_cert) reload_certificate();
+    if (!arguments.grant_pubkeys.empty()) reload_keys(arguments.grant_pubkeys);
+  }
+  void reload_certificate() {
     if (const auto reloaded = server_.reload_tls(); reloaded)
       base::log_info("the TLS certificate was read again");
     else
       base::log_error(reloaded.error().message() + "; the old certificate stays in use");
+  }
+  void reload_keys(const std::vector<std::string>& files) {
+    auto keys = read_grant_keys(files);
+    if (!keys) return base::log_error("the grant keys stay as they were: " + keys.error().message());
+    base::log_info("read " + std::to_string(keys->size()) + " grant keys again");
+    server_.set_grant_keys(std::move(*keys));
   }
 
   /// The second request to stop does not wait for anybody.
@@ -148,6 +186,10 @@ void declare_agent(cli::App& app, AgentArguments& into) {
       .option("--state", into.state, "DIR",
               "keeps who this agent is, and what clients did, across its starts; made when missing")
       .option("--token-file", into.token_file, "FILE", "holds the token that clients must show (else SANDBOX_TOKEN)")
+      .option("--grant-pubkey", into.grant_pubkeys, "FILE",
+              "let in who has a grant that a key of this file signed (sandboxd keygen, sandboxd grant); may be given "
+              "again; SIGHUP reads the files again")
+      .option("--sandbox", into.sandbox, "ID", "take grants for this sandbox only (sandboxd grant --sandbox ID)")
       .option("--session-lease", into.session_lease, "TIME",
               "how long a client may stay away when its connection is lost, and still find its commands, open files "
               "and streams: 30, 90s, 10m, 1h (the default), 7d at most; 0: not at all")
@@ -155,21 +197,20 @@ void declare_agent(cli::App& app, AgentArguments& into) {
       .option("--tls-cert", into.tls_cert, "FILE", "speak TLS (wss://): the certificate and its chain, PEM")
       .option("--tls-key", into.tls_key, "FILE", "the certificate's key, PEM; SIGHUP reads both files again")
       .flag("--insecure", into.insecure, "listen without TLS on addresses that other machines reach");
-  app.section(
-      "Exit codes",
-      "0 after SIGTERM, SIGINT or (without TLS) SIGHUP, and when the client of --stdio has gone; 1 failed; 2 usage.");
+  app.section("Exit codes",
+              "0 after SIGTERM, SIGINT or (without --tls-cert and --grant-pubkey) SIGHUP, and when the client of "
+              "--stdio has gone; 1 failed; 2 usage.");
 }
 
 int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) {
   if (const auto code = check_usage(app, arguments, io)) return *code;
   base::set_log_program(kProgram);
   fill_standard_descriptors();
-  auto token = choose_token(arguments);
-  forget_token_in_environment();
-  if (!token) return fail(io, token.error());
+  auto admission = choose_admission(arguments);
+  if (!admission) return fail(io, admission.error());
 
   agent::ServerOptions options;
-  options.token = std::move(*token);
+  options.admission = std::move(*admission);
   options.session_lease = *session_lease(arguments);
   options.tls_certificate = arguments.tls_cert.value_or("");
   options.tls_key = arguments.tls_key.value_or("");
@@ -182,8 +223,10 @@ int run_agent(const cli::App& app, const AgentArguments& arguments, cli::Io io) 
   if (!state) return fail(io, state.error());
 
   net::AsioLoop loop;
-  StopSignals signals(arguments.tls_cert.has_value());  // before there are threads: they inherit the mask
-  AgentRun run(loop, **root, *state, std::move(options), signals);
+  // With --stdio a hang-up is the client's end. Before there are threads: they inherit the mask.
+  const bool reloads = !arguments.stdio && (arguments.tls_cert || !arguments.grant_pubkeys.empty());
+  StopSignals signals(reloads ? StopSignals::HangUp::reloads : StopSignals::HangUp::stops);
+  AgentRun run(loop, **root, *state, std::move(options), signals, arguments);
   return arguments.stdio ? run.serve_stdio(take_stdio(), io) : run.listen(*arguments.listen, io);
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/app.h"
 #include "cli/io.h"
@@ -15,6 +16,8 @@ struct AgentArguments {
   bool stdio = false;
   std::optional<std::string> state;
   std::optional<std::string> token_file;
+  std::vector<std::string> grant_pubkeys;
+  std::optional<std::string> sandbox;
   bool no_auth = false;
   std::optional<std::string> session_lease;
   std::optional<std::string> tls_cert;

@@ -28,13 +28,6 @@ void fill_standard_descriptors() {
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) ::open("/dev/null", O_RDWR);  // the lowest free number: this one
 }
 
-void forget_token_in_environment() {
-  char* token = std::getenv("SANDBOX_TOKEN");  // NOLINT(concurrency-mt-unsafe): before threads start
-  if (token == nullptr) return;
-  ::explicit_bzero(token, std::strlen(token));
-  ::unsetenv("SANDBOX_TOKEN");  // NOLINT(concurrency-mt-unsafe)
-}
-
 agent::ChildDefaults raise_limits() {
   agent::ChildDefaults before;
   before.umask = ::umask(0);
@@ -58,13 +51,13 @@ StdioPair take_stdio() {
   return pair;
 }
 
-StopSignals::StopSignals(bool reloads) : reloads_(reloads) {
+StopSignals::StopSignals(HangUp hang_up) : hang_up_(hang_up) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);  // ignored (inherited), the kernel would throw exit statuses away
   sigemptyset(&stop_.signals);
   for (const int signal : {SIGTERM, SIGINT}) sigaddset(&stop_.signals, signal);
   sigemptyset(&reload_.signals);
-  if (reloads_) {
+  if (hang_up == HangUp::reloads) {
     ::signal(SIGHUP, SIG_DFL);  // ignored (inherited from nohup), it would not arrive
     sigaddset(&reload_.signals, SIGHUP);
   } else if (!is_ignored(SIGHUP)) {
@@ -72,14 +65,14 @@ StopSignals::StopSignals(bool reloads) : reloads_(reloads) {
   }
   sigemptyset(&child_.signals);
   sigaddset(&child_.signals, SIGCHLD);
-  sigset_t both = stop_.signals;
-  if (is_init()) sigaddset(&both, SIGCHLD);
-  if (reloads_) sigaddset(&both, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &both, &old_mask_);
+  sigset_t all = stop_.signals;
+  if (hang_up == HangUp::reloads) sigaddset(&all, SIGHUP);
+  if (is_init()) sigaddset(&all, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &all, &old_mask_);
 }
 
 StopSignals::~StopSignals() {
-  for (Watched* watched : {&stop_, &child_, &reload_})
+  for (Watched* watched : {&stop_, &reload_, &child_})
     if (watched->loop != nullptr) watched->loop->unwatch(watched->watch);
   pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 }
@@ -97,12 +90,12 @@ void StopSignals::watch(Watched& watched, base::Loop& loop, base::Function<void(
 
 void StopSignals::on_stop(base::Loop& loop, base::Function<void()> stop) { watch(stop_, loop, std::move(stop)); }
 
-void StopSignals::on_child(base::Loop& loop, base::Function<void()> child) {
-  if (is_init()) watch(child_, loop, std::move(child));
+void StopSignals::on_reload(base::Loop& loop, base::Function<void()> reload) {
+  if (hang_up_ == HangUp::reloads) watch(reload_, loop, std::move(reload));
 }
 
-void StopSignals::on_reload(base::Loop& loop, base::Function<void()> reload) {
-  if (reloads_) watch(reload_, loop, std::move(reload));
+void StopSignals::on_child(base::Loop& loop, base::Function<void()> child) {
+  if (is_init()) watch(child_, loop, std::move(child));
 }
 
 }  // namespace sandbar::tools

@@ -14,9 +14,6 @@ namespace sandbar::tools {
 /// /dev/null where descriptor 0, 1 or 2 is closed: otherwise the next socket would be somebody's stdout.
 void fill_standard_descriptors();
 
-/// Removes SANDBOX_TOKEN, also from what /proc/PID/environ shows.
-void forget_token_in_environment();
-
 /// umask 0 (modes of new files are the clients'), the soft limit of descriptors raised to the hard one. Returns what
 /// children get back.
 agent::ChildDefaults raise_limits();
@@ -32,22 +29,23 @@ struct StdioPair {
 /// printed by mistake gets between the transport's bytes.
 StdioPair take_stdio();
 
-/// SIGTERM, SIGINT and SIGHUP (unless it was ignored, as under nohup) as events of a loop; SIGPIPE is ignored. With
-/// `reloads`, SIGHUP does not stop but reload, as is usual for servers, also where it was ignored. Made before other
-/// threads, which inherit the mask. The old mask comes back at its end, when the loop must still be there.
+/// SIGTERM, SIGINT and SIGHUP (unless it was ignored, as under nohup) as events of a loop; SIGPIPE is ignored. Made
+/// before other threads, which inherit the mask. The old mask comes back at its end, when the loop must still be there.
 class StopSignals {
  public:
-  explicit StopSignals(bool reloads = false);
+  /// A server that has something to read again takes SIGHUP for that, also where it was ignored.
+  enum class HangUp { stops, reloads };
+  explicit StopSignals(HangUp hang_up);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// Each of these at most once.
+  /// Each of these is called at most once.
   void on_stop(base::Loop& loop, base::Function<void()> stop);
+  /// SIGHUP of HangUp::reloads; as often as it comes.
+  void on_reload(base::Loop& loop, base::Function<void()> reload);
   /// SIGCHLD, where is_init().
   void on_child(base::Loop& loop, base::Function<void()> child);
-  /// SIGHUP, where it reloads.
-  void on_reload(base::Loop& loop, base::Function<void()> reload);
 
  private:
   struct Watched {
@@ -59,9 +57,9 @@ class StopSignals {
   static void watch(Watched& watched, base::Loop& loop, base::Function<void()> arrived);
 
   Watched stop_;
-  Watched child_;
   Watched reload_;
-  const bool reloads_;
+  Watched child_;
+  const HangUp hang_up_;
   sigset_t old_mask_{};
 };
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sandbar/files.h"
 #include "sandbar/process.h"
@@ -13,6 +14,9 @@
 #include "sandbar/target.h"
 
 namespace sandbar {
+
+/// What a grant is asked for.
+enum class AccessKind : std::uint8_t { files, shell };
 
 struct ClientOptions {
   /// The agent's token; empty: none. Stays in memory, and is sent to this target only.
@@ -31,6 +35,12 @@ struct ClientOptions {
   bool reconnect = true;
   /// Gets a line for people at each break and when it has ended. Runs on the library's thread, and must not block.
   std::function<void(const std::string& notice)> notices = {};
+  /// Instead of `token`, unless empty: a command for /bin/sh that prints {"url","token","expires_at"}, as the
+  /// --grant-command of sandbox-exec(1). It is run when no cached grant is good, on a thread of its own, and again
+  /// before a grant expires. It is not counted into connect_timeout, but ended after 30 s.
+  std::string grant_command = {};
+  /// With grant_command: what the client is going to use, in the order of asking; at least one.
+  std::vector<AccessKind> access = {AccessKind::files, AccessKind::shell};
 };
 
 /// What an agent says of itself.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "base/thread_check.h"
 #include "wire/codec.h"
 
@@ -38,7 +39,7 @@ AgentSession::~AgentSession() {
 wire::Hello AgentSession::hello() const {
   wire::Hello hello;
   hello.software = "sandbar " SANDBAR_VERSION;
-  hello.capabilities = {wire::kCapabilityFilesPosix, wire::kCapabilityProcess};
+  hello.capabilities = {wire::kCapabilityFilesPosix, wire::kCapabilityProcess, wire::kCapabilityAuthorize};
   hello.agent = services_.agent;
   hello.epoch = services_.epoch;
   hello.root = services_.root.path();
@@ -57,7 +58,7 @@ Result<void> AgentSession::on_hello(const wire::Hello& theirs, wire::Hello& ours
   // A session keeps the journal that it began with.
   if (!files_) journal_ = theirs.journal;
   if (journal_.empty()) return {};
-  auto claimed = services_.journals.claim(journal_, {}, theirs.last_answered);
+  auto claimed = services_.journals.claim(journal_, subject(), theirs.last_answered);
   if (!claimed) return std::move(claimed).error();
   ours.last_mutation = claimed->begun;
   ours.journal_known = claimed->known;
@@ -72,6 +73,15 @@ void AgentSession::on_ready(const wire::Hello&) {
 
 void AgentSession::on_drained() {
   if (files_) files_->on_drained();
+}
+
+Result<void> AgentSession::take_over(mux::Greeter::Greeted& client, const std::string& token) {
+  if (auto taken = session_->take_over(client.transport, client.hello); !taken) return taken;
+  // What it shows may be newer than what the session has. It was let in with it, so that only a bound can be in the
+  // way.
+  if (auto added = services_.admission.authorize(options_.access, token); !added)
+    base::log_debug("a client's grant is not added: " + added.error().message());
+  return {};
 }
 
 void AgentSession::on_detached(const Error& reason) {
@@ -91,6 +101,9 @@ void AgentSession::on_request(mux::Message message, mux::Responder responder) {
   locks_lost_ = false;  // who asks has read our hello, which said so
   auto request = wire::decode_request(message.head);
   if (!request) return responder.fail(request.error());
+  const Identities& self = services_.root.identities();
+  if (auto allowed = options_.access.check(*request, {self.uid(), self.gid()}, services_.admission.now()); !allowed)
+    return refuse(request->body, std::move(responder), allowed.error());
   if (is_file_request(request->body))
     return files_->handle(std::move(*request), std::move(message.body), std::move(responder));
   std::visit(
@@ -102,6 +115,12 @@ void AgentSession::on_request(mux::Message message, mux::Responder responder) {
               make_error(Errc::unsupported, wire::request_name(request->body), "not a service of this agent"));
       },
       request->body);
+}
+
+void AgentSession::refuse(const wire::RequestBody& request, mux::Responder responder, const Error& why) {
+  if (const auto* spawn = std::get_if<wire::Spawn>(&request))
+    if (auto channels = take_channels(*spawn)) channels->reset(why);
+  responder.fail(why);
 }
 
 void AgentSession::on_closed(const Error& reason) {
@@ -169,6 +188,12 @@ void AgentSession::handle(const wire::RequestContext&, const wire::WaitProcess& 
 
 void AgentSession::handle(const wire::RequestContext&, const wire::SignalProcess& request, mux::Responder responder) {
   if (auto done = services_.processes.signal(request.id, request.signal); !done) return responder.fail(done.error());
+  send(responder, services_.root.change(), wire::EmptyReply{});
+}
+
+void AgentSession::handle(const wire::RequestContext&, const wire::Authorize& request, mux::Responder responder) {
+  if (auto added = services_.admission.authorize(options_.access, request.token); !added)
+    return responder.fail(added.error());
   send(responder, services_.root.change(), wire::EmptyReply{});
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "agent/admission.h"
 #include "agent/file_service.h"
 #include "agent/journal.h"
 #include "agent/process_service.h"
@@ -23,6 +24,7 @@ struct AgentServices {
   WorkerPool& pool;
   Journals& journals;
   ProcessService& processes;
+  const Admission& admission;
   std::string agent;  ///< for the hello: id and epoch of State
   std::uint64_t epoch = 1;
 };
@@ -46,6 +48,7 @@ class AgentSession final : public mux::Session::Handler {
   };
 
   struct Options {
+    Access access;                 ///< what the client showed at the upgrade allows
     std::optional<Error> refusal;  ///< the client is told this instead of a hello
     std::string name;         ///< Hello::session, when the client wants it kept; empty: it ends with its connection
     base::Duration lease{0};  ///< for how long the owner keeps it without a connection
@@ -59,10 +62,10 @@ class AgentSession final : public mux::Session::Handler {
 
   /// Sends a goodbye; the owner is told later.
   void close(const Error& reason) { session_->close(reason); }
-  /// The client came back. An error, with the transport left where it is, when it may not: see mux::Session::take_over.
-  Result<void> take_over(std::unique_ptr<net::Transport>& transport, const wire::Hello& theirs) {
-    return session_->take_over(transport, theirs);
-  }
+  [[nodiscard]] const std::string& subject() const { return options_.access.subject(); }
+  /// The client came back, on a connection that was let in with this token for the same subject. An error, with the
+  /// transport left where it is, when it may not: see mux::Session::take_over.
+  Result<void> take_over(mux::Greeter::Greeted& client, const std::string& token);
   [[nodiscard]] bool attached() const { return session_->attached(); }
   [[nodiscard]] std::size_t retained() const { return session_->retained(); }
 
@@ -79,6 +82,8 @@ class AgentSession final : public mux::Session::Handler {
   void handle(const wire::RequestContext& context, wire::Spawn request, mux::Responder responder);
   void handle(const wire::RequestContext& context, const wire::WaitProcess& request, mux::Responder responder);
   void handle(const wire::RequestContext& context, const wire::SignalProcess& request, mux::Responder responder);
+  void handle(const wire::RequestContext& context, const wire::Authorize& request, mux::Responder responder);
+  void refuse(const wire::RequestBody& request, mux::Responder responder, const Error& why);
   Result<void> check(const wire::RequestContext& context, wire::Spawn& request) const;
   Result<ProcessChannels> take_channels(const wire::Spawn& request);
 

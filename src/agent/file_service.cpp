@@ -4,15 +4,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "agent/access.h"
 #include "agent/file_core.h"
 #include "wire/codec.h"
 
 namespace sandbar::agent {
 
-bool is_file_request(const wire::RequestBody& body) {
-  return !std::holds_alternative<wire::Spawn>(body) && !std::holds_alternative<wire::WaitProcess>(body) &&
-         !std::holds_alternative<wire::SignalProcess>(body);
-}
+bool is_file_request(const wire::RequestBody& body) { return requirement_of(body).need == Need::files; }
 
 FileService::FileService(FileServiceContext context)
     : core_(std::make_shared<FileCore>(context.loop, context.root, context.pool, context.journals,

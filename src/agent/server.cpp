@@ -14,21 +14,11 @@ namespace {
 /// How often the memory of sessions without a connection is looked at.
 constexpr base::Duration kDetachedLook = std::chrono::seconds(5);
 
-/// Takes as long for a wrong first byte as for a wrong last one; the length is no secret.
-bool same_token(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  volatile unsigned char difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    difference =
-        static_cast<unsigned char>(difference | (static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i])));
-  return difference == 0;
-}
-
 }  // namespace
 
 AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, ServerOptions options)
     : loop_(loop),
-      token_(std::move(options.token)),
+      admission_(std::move(options.admission)),
       lease_(std::min(options.session_lease, kMaxSessionLease)),
       lock_grace_(options.lock_grace),
       tls_certificate_(std::move(options.tls_certificate)),
@@ -36,7 +26,7 @@ AgentServer::AgentServer(base::Loop& loop, Root& root, const State& state, Serve
       insecure_(options.insecure),
       journals_(loop, state.journals()),
       processes_(loop, root, journals_, options.processes),
-      services_{loop, root, pool_, journals_, processes_, state.id(), state.epoch()} {}
+      services_{loop, root, pool_, journals_, processes_, admission_, state.id(), state.epoch()} {}
 
 AgentServer::~AgentServer() {
   alive_.reset();
@@ -51,9 +41,13 @@ AgentServer::~AgentServer() {
 net::ListenOptions AgentServer::listen_options() {
   net::ListenOptions options;
   options.authorize = [this](const net::UpgradeRequest& request) {
-    return token_.empty() || same_token(token_, request.token);
+    const auto access = admission_.admit(request.token);
+    if (!access) base::log_debug("client " + request.peer + " is not let in: " + access.error().detail);
+    return access.ok();
   };
-  options.accepted = [this](std::unique_ptr<net::Transport> transport) { adopt(std::move(transport)); };
+  options.accepted = [this](std::unique_ptr<net::Transport> transport, const net::UpgradeRequest& request) {
+    adopt(std::move(transport), request);
+  };
   return options;
 }
 
@@ -83,7 +77,7 @@ void AgentServer::serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Funct
   });
 }
 
-void AgentServer::adopt(std::unique_ptr<net::Transport> transport) {
+void AgentServer::adopt(std::unique_ptr<net::Transport> transport, const net::UpgradeRequest& request) {
   // A client that is refused is still told why; but not without end.
   if (sessions_.size() + greeters_.size() >= 2 * kMaxSessions) return;
   base::log_debug("client " + transport->peer() + " connected");
@@ -95,14 +89,17 @@ void AgentServer::adopt(std::unique_ptr<net::Transport> transport) {
       if (sessions_.empty() && greeters_.empty() && stdio_over_) std::exchange(stdio_over_, nullptr)(Result<void>());
     });
   };
-  greeters_.emplace(id, std::make_unique<mux::Greeter>(
-                            loop_, std::move(transport), kGreetingTime,
-                            [this, id](mux::Greeter::Greeted client) { greeted(id, std::move(client)); }, over));
+  greeters_[id] = {request.token,
+                   std::make_unique<mux::Greeter>(
+                       loop_, std::move(transport), kGreetingTime,
+                       [this, id](mux::Greeter::Greeted client) { greeted(id, std::move(client)); }, over)};
 }
 
 void AgentServer::greeted(GreeterId id, mux::Greeter::Greeted client) {
-  if (!client.hello.session.empty()) return go_on(id, std::move(client));
-  begin(std::move(client));
+  // Asked again: a grant may have ended, or a key gone, since the upgrade was answered.
+  auto access = admission_.admit(greeters_.at(id).token);
+  if (!client.hello.session.empty()) return go_on(id, std::move(client), access);
+  begin(std::move(client), std::move(access));
   greeters_.erase(id);
 }
 
@@ -113,10 +110,11 @@ std::optional<Error> AgentServer::refusal() {
   return make_error(Errc::limit, "connect", "the agent has " + std::to_string(kMaxSessions) + " clients already");
 }
 
-void AgentServer::begin(mux::Greeter::Greeted client) {
+void AgentServer::begin(mux::Greeter::Greeted client, Result<Access> access) {
   const SessionKey key(++last_key_);
   AgentSession::Options options;
-  options.refusal = refusal();
+  options.refusal = access ? refusal() : std::optional<Error>(access.error());
+  if (access) options.access = std::move(*access);
   const auto& wants = client.hello.capabilities;
   const bool comes_back = std::find(wants.begin(), wants.end(), wire::kCapabilityResume) != wants.end();
   if (comes_back && lease_ > base::Duration::zero() && !options.refusal) {
@@ -132,13 +130,21 @@ void AgentServer::begin(mux::Greeter::Greeted client) {
       Entry{name, std::make_unique<AgentSession>(services_, key, std::move(client), std::move(options), owner), {}});
 }
 
-void AgentServer::go_on(GreeterId id, mux::Greeter::Greeted client) {
-  const auto name = names_.find(client.hello.session);
-  Result<void> taken = name == names_.end()
-                           ? make_error(Errc::unknown, "take a session up", "the agent does not know it (any more)")
-                           : sessions_.at(name->second).session->take_over(client.transport, client.hello);
-  if (!taken) return greeters_.at(id)->refuse(taken.error(), std::move(client.transport));
+void AgentServer::go_on(GreeterId id, mux::Greeter::Greeted client, const Result<Access>& access) {
+  Arrival& arrival = greeters_.at(id);
+  if (auto taken = take_over(client, arrival.token, access); !taken)
+    return arrival.greeter->refuse(taken.error(), std::move(client.transport));
   greeters_.erase(id);
+}
+
+Result<void> AgentServer::take_over(mux::Greeter::Greeted& client, const std::string& token,
+                                    const Result<Access>& access) {
+  if (!access) return access.error();
+  const auto name = names_.find(client.hello.session);
+  // Another subject's is as unknown to this one as one that never was: its name tells nobody anything.
+  if (name == names_.end() || sessions_.at(name->second).session->subject() != access->subject())
+    return make_error(Errc::unknown, "take a session up", "the agent does not know it (any more)");
+  return sessions_.at(name->second).session->take_over(client, token);
 }
 
 void AgentServer::on_session_detached(SessionKey key, const Error& reason) {

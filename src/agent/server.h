@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
+#include "agent/admission.h"
 #include "agent/agent_session.h"
 #include "agent/journal.h"
 #include "agent/process_service.h"
@@ -36,7 +38,7 @@ constexpr base::Duration kGreetingTime = std::chrono::seconds(10);
 constexpr base::Duration kShutDownGrace = std::chrono::seconds(5);
 
 struct ServerOptions {
-  std::string token;  ///< empty: everybody who can connect is in
+  AdmissionOptions admission;
   ProcessServiceOptions processes;
   base::Duration session_lease = kSessionLease;  ///< 0: a session ends with its connection
   base::Duration lock_grace = kLockGrace;        ///< for how long a session keeps its locks without a connection
@@ -59,8 +61,10 @@ class AgentServer final : private AgentSession::Owner {
   Result<void> reload_tls();
   /// One session over a pair of descriptors; `over` runs once when it has ended, with an error where none began.
   void serve_stdio(base::UniqueFd in, base::UniqueFd out, base::Function<void(Result<void>)> over);
-  /// A client that was let in.
-  void adopt(std::unique_ptr<net::Transport> transport);
+  /// A client that was let in; `request` is what it showed.
+  void adopt(std::unique_ptr<net::Transport> transport, const net::UpgradeRequest& request);
+  /// For clients that come from now on.
+  void set_grant_keys(grant::KeyRing keys) { admission_.set_grant_keys(std::move(keys)); }
 
   /// Stops listening, says goodbye to all, hangs processes up (SIGKILL after `grace`); `done` runs when all is over.
   void shut_down(base::Duration grace, base::Task done);
@@ -74,11 +78,17 @@ class AgentServer final : private AgentSession::Owner {
     base::TimerId lease;  ///< running while it is detached
   };
   using GreeterId = std::uint64_t;
+  /// A client before its hello.
+  struct Arrival {
+    std::string token;
+    std::unique_ptr<mux::Greeter> greeter;
+  };
 
   net::ListenOptions listen_options();
   void greeted(GreeterId id, mux::Greeter::Greeted client);
-  void begin(mux::Greeter::Greeted client);
-  void go_on(GreeterId id, mux::Greeter::Greeted client);
+  void begin(mux::Greeter::Greeted client, Result<Access> access);
+  void go_on(GreeterId id, mux::Greeter::Greeted client, const Result<Access>& access);
+  Result<void> take_over(mux::Greeter::Greeted& client, const std::string& token, const Result<Access>& access);
   std::optional<Error> refusal();
   void on_session_detached(SessionKey key, const Error& reason) override;
   void on_session_resumed(SessionKey key) override;
@@ -89,7 +99,7 @@ class AgentServer final : private AgentSession::Owner {
   void check_shut_down();
 
   base::Loop& loop_;
-  std::string token_;
+  Admission admission_;
   base::Duration lease_;
   const base::Duration lock_grace_;
   const std::string tls_certificate_, tls_key_;
@@ -104,7 +114,7 @@ class AgentServer final : private AgentSession::Owner {
   std::deque<SessionKey> detached_;  ///< without a connection, the longest first
   base::TimerId detached_timer_;     ///< looks at their memory, which their processes' output still fills
   GreeterId last_greeter_ = 0;
-  std::map<GreeterId, std::unique_ptr<mux::Greeter>> greeters_;
+  std::map<GreeterId, Arrival> greeters_;
   std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<net::StdioServer> stdio_;
   base::Function<void(Result<void>)> stdio_over_;

@@ -81,6 +81,13 @@ Result<void> ClientCore::connect(const ClientOptions& options) {
   connection.token = options.token;
   connection.ca_file = options.ca_file;
   connection.insecure = options.insecure;
+  if (!options.grant_command.empty()) {
+    if (options.access.empty()) return make_error(Errc::invalid, "", "no kind of access is asked for");
+    connection.grants = make_command_source({.command = options.grant_command, .target = target_});
+    connection.kinds.clear();
+    for (const AccessKind kind : options.access)
+      connection.kinds.push_back(kind == AccessKind::files ? GrantKind::files : GrantKind::shell);
+  }
   connection.timeout = options.connect_timeout;
   connection.reconnect = options.reconnect;
   LoopState& state = *state_;

@@ -11,29 +11,23 @@
 namespace sandbar::client {
 namespace {
 
-/// One attempt: connect, then hello, then hand the connection over.
+/// One attempt: connect, then hello, then further grants, then hand the connection over.
 class Opening final : public PendingConnection, public std::enable_shared_from_this<Opening> {
  public:
   Opening(base::Loop& loop, const Target& target, ConnectionOptions options,
           base::OneShot<std::unique_ptr<Connection>> done)
-      : loop_(loop),
-        target_(target),
-        options_(std::move(options)),
-        deadline_(loop.now() + options_.timeout),
-        done_(std::move(done)) {}
+      : loop_(loop), target_(target), options_(std::move(options)), done_(std::move(done)) {}
 
   void start() {
-    dialing_ = dial(loop_, target_, options_, options_.timeout,
-                    [weak = weak_from_this()](Result<std::unique_ptr<net::Transport>> transport) {
-                      if (const auto self = weak.lock()) self->connected(std::move(transport));
-                    });
+    dialing_ = dial(loop_, target_, options_, [weak = weak_from_this()](Result<Dialed> dialed) {
+      if (const auto self = weak.lock()) self->connected(std::move(dialed));
+    });
   }
 
  private:
-  void connected(Result<std::unique_ptr<net::Transport>> transport) {
-    if (!transport) return finish_later(std::move(transport).error());
-    const base::Duration left = std::max<base::Duration>(deadline_ - loop_.now(), std::chrono::milliseconds(1));
-    connection_ = std::make_unique<LiveConnection>(loop_, target_, options_, std::move(transport).value(), left,
+  void connected(Result<Dialed> dialed) {
+    if (!dialed) return finish_later(std::move(dialed).error());
+    connection_ = std::make_unique<LiveConnection>(loop_, target_, options_, std::move(*dialed),
                                                    [weak = weak_from_this()](Result<void> outcome) {
                                                      if (const auto self = weak.lock())
                                                        self->finish_later(std::move(outcome));
@@ -51,13 +45,12 @@ class Opening final : public PendingConnection, public std::enable_shared_from_t
     dialing_.reset();
     if (outcome.ok()) return done_(std::unique_ptr<Connection>(std::move(connection_)));
     connection_.reset();
-    done_(explain_dialing(target_, !options_.token.empty(), std::move(outcome).error()));
+    done_(explain_dialing(target_, options_, std::move(outcome).error()));
   }
 
   base::Loop& loop_;
   const Target target_;
   const ConnectionOptions options_;
-  const base::TimePoint deadline_;
   base::OneShot<std::unique_ptr<Connection>> done_;
   std::unique_ptr<Dialing> dialing_;
   std::unique_ptr<LiveConnection> connection_;

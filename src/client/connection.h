@@ -3,10 +3,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/function.h"
 #include "base/loop.h"
 #include "base/one_shot.h"
+#include "client/grant_source.h"
 #include "client/remote_fs.h"
 #include "mux/session.h"
 #include "sandbar/target.h"
@@ -14,7 +16,12 @@
 namespace sandbar::client {
 
 struct ConnectionOptions {
-  std::string token;    ///< empty: none
+  std::string token;  ///< empty: none; not used where there are `grants`
+  /// Where tokens come from, if not null. Each connect asks it (its time is not counted into `timeout`), and once more
+  /// where the agent refuses what it gave.
+  std::shared_ptr<GrantSource> grants;
+  /// With `grants`: what the session is for, the first at the connect, further ones attached before `done`.
+  std::vector<GrantKind> kinds{GrantKind::files};
   std::string ca_file;  ///< as net::ConnectOptions'
   bool insecure = false;
   std::string journal;  ///< persistent id of the client's journal; empty for a client that changes no files

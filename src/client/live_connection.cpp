@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "base/thread_check.h"
 
@@ -42,15 +43,14 @@ std::uint64_t random_seed() {
 
 }  // namespace
 
-LiveConnection::LiveConnection(base::Loop& loop, Target target, ConnectionOptions options,
-                               std::unique_ptr<net::Transport> transport, base::Duration left,
+LiveConnection::LiveConnection(base::Loop& loop, Target target, ConnectionOptions options, Dialed first,
                                base::Function<void(Result<void>)> settled)
     : loop_(loop),
       target_(std::move(target)),
       options_(std::move(options)),
       settled_(std::move(settled)),
       backoff_(random_seed()) {
-  begin_session(std::move(transport), left);
+  begin_session(std::move(first));
 }
 
 LiveConnection::~LiveConnection() {
@@ -64,12 +64,25 @@ base::Task LiveConnection::guarded(void (LiveConnection::*step)()) {
   };
 }
 
-void LiveConnection::begin_session(std::unique_ptr<net::Transport> transport, base::Duration timeout) {
+void LiveConnection::begin_session(Dialed dialed) {
   mux::Session::Handler& handler = *this;
   over_ = false;
-  mux::SessionOptions options = session_options(options_, timeout);
+  token_ = std::move(dialed.token);
+  const base::Duration left = std::max<base::Duration>(dialed.deadline - loop_.now(), std::chrono::milliseconds(1));
+  mux::SessionOptions options = session_options(options_, left);
   if (files_) options.hello.last_answered = files_->last_settled();
-  session_ = std::make_unique<mux::Session>(loop_, std::move(transport), std::move(options), handler);
+  session_ = std::make_unique<mux::Session>(loop_, std::move(dialed.transport), std::move(options), handler);
+}
+
+/// Attaches the grants of further kinds to a session that has begun, and renews all before they expire.
+void LiveConnection::keep_grants() {
+  if (!options_.grants) return settle({});
+  keeper_.emplace(loop_, *files_, options_.grants, options_.kinds, token_);
+  keeper_->start([this, alive = std::weak_ptr<bool>(alive_)](Result<void> attached) {
+    if (alive.expired()) return;
+    if (!attached && !settled_) base::log_warning("a grant is missing: " + attached.error().message());
+    settle(std::move(attached));
+  });
 }
 
 void LiveConnection::on_lost(base::Function<void(Error)> lost) {
@@ -89,9 +102,10 @@ void LiveConnection::on_ready(const wire::Hello& peer_hello) {
   up_since_ = loop_.now();
   if (!files_) {
     files_.emplace(loop_, *session_, !options_.journal.empty(), options_.reconnect ? OnLoss::wait : OnLoss::fail);
-    return settle({});
+    return keep_grants();
   }
   files_->restart(*session_);
+  keep_grants();
   broken_ = false;
   tell(ConnectionEvent::Kind::renewed);
 }
@@ -127,6 +141,7 @@ void LiveConnection::on_resumed(const wire::Hello& peer_hello) {
 }
 
 void LiveConnection::on_closed(const Error& reason) {
+  keeper_.reset();
   if (settled_) return settle(reason);
   if (!options_.reconnect) {
     reason_ = reason;
@@ -180,24 +195,19 @@ void LiveConnection::dial_later() {
 }
 
 void LiveConnection::dial_now() {
-  dialing_ = dial(loop_, target_, options_, options_.timeout,
-                  [this, alive = std::weak_ptr<bool>(alive_)](Result<std::unique_ptr<net::Transport>> transport) {
-                    if (!alive.expired()) dialed(std::move(transport));
-                  });
+  dialing_ = dial(loop_, target_, options_, [this, alive = std::weak_ptr<bool>(alive_)](Result<Dialed> result) {
+    if (!alive.expired()) dialed(std::move(result));
+  });
 }
 
-void LiveConnection::dialed(Result<std::unique_ptr<net::Transport>> transport) {
-  // Posted: the attempt's own call is on the stack.
-  loop_.post([this, alive = std::weak_ptr<bool>(alive_), transport = std::move(transport)]() mutable {
-    if (alive.expired()) return;
-    dialing_.reset();
-    if (!transport) {
-      tell(ConnectionEvent::Kind::failed, std::move(transport).error());
-      return dial_later();
-    }
-    if (over_) return begin_session(std::move(*transport), options_.timeout);
-    session_->resume(std::move(*transport));
-  });
+void LiveConnection::dialed(Result<Dialed> result) {
+  dialing_.reset();
+  if (!result) {
+    tell(ConnectionEvent::Kind::failed, std::move(result).error());
+    return dial_later();
+  }
+  if (over_) return begin_session(std::move(*result));
+  session_->resume(std::move(result->transport));
 }
 
 }  // namespace sandbar::client

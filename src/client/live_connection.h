@@ -7,6 +7,7 @@
 #include "client/backoff.h"
 #include "client/connection.h"
 #include "client/dialer.h"
+#include "client/grant_keeper.h"
 #include "client/remote_files.h"
 
 namespace sandbar::client {
@@ -15,9 +16,10 @@ namespace sandbar::client {
 /// lost it. On the loop's thread; may be destroyed inside its callbacks but not inside `settled`.
 class LiveConnection final : public Connection, private mux::Session::Handler {
  public:
-  /// `settled` runs once, with the first hello's outcome, inside a callback of the session; `left` is the time for it.
-  LiveConnection(base::Loop& loop, Target target, ConnectionOptions options, std::unique_ptr<net::Transport> transport,
-                 base::Duration left, base::Function<void(Result<void>)> settled);
+  /// `settled` runs once, when the first hello was exchanged and all grants are attached, or with why not; inside a
+  /// callback of what this holds.
+  LiveConnection(base::Loop& loop, Target target, ConnectionOptions options, Dialed first,
+                 base::Function<void(Result<void>)> settled);
   ~LiveConnection() override;
 
   mux::Session& session() override { return *session_; }
@@ -41,8 +43,9 @@ class LiveConnection final : public Connection, private mux::Session::Handler {
   void lease_over();
   void dial_later();
   void dial_now();
-  void dialed(Result<std::unique_ptr<net::Transport>> transport);
-  void begin_session(std::unique_ptr<net::Transport> transport, base::Duration timeout);
+  void dialed(Result<Dialed> dialed);
+  void begin_session(Dialed dialed);
+  void keep_grants();
   base::Task guarded(void (LiveConnection::*step)());
 
   base::Loop& loop_;
@@ -62,7 +65,9 @@ class LiveConnection final : public Connection, private mux::Session::Handler {
   std::unique_ptr<Dialing> dialing_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<mux::Session> session_;
-  std::optional<RemoteFiles> files_;  // after the session, which it uses
+  std::optional<RemoteFiles> files_;   // after the session, which it uses
+  GrantToken token_;                   ///< that the session began with
+  std::optional<GrantKeeper> keeper_;  // after the files, which it uses
 };
 
 }  // namespace sandbar::client

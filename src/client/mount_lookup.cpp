@@ -151,15 +151,17 @@ Result<MountedDirectory> describe(const std::vector<MountEntry>& mounts, const M
   if (!text) return text.error();
   auto target = Target::parse(*text);
   if (!target) return std::move(target).error();
-  auto token_file = optional_xattr(*root, kTokenFileXattr);
-  if (!token_file) return std::move(token_file).error();
-  auto ca_file = optional_xattr(*root, kCaFileXattr);
-  if (!ca_file) return std::move(ca_file).error();
   const auto insecure = optional_xattr(*root, kInsecureXattr);
   if (!insecure) return insecure.error();
-  MountedDirectory found{std::move(target).value(), mount.point, token_file->value_or(""), ca_file->value_or(""),
-                         insecure->has_value()};
+  MountedDirectory found{std::move(target).value(), mount.point, {}, {}, {}, insecure->has_value()};
   found.target.directory = join_directory(found.target.directory, path_on_mount(mount, place.path));
+  for (const auto& [name, into] :
+       {std::pair{kTokenFileXattr, &found.token_file}, std::pair{kGrantCommandXattr, &found.grant_command},
+        std::pair{kCaFileXattr, &found.ca_file}}) {
+    auto value = optional_xattr(*root, name);
+    if (!value) return std::move(value).error();
+    *into = value->value_or("");
+  }
   return found;
 }
 

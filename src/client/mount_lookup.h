@@ -19,6 +19,7 @@ constexpr const char* kTargetXattr = "user.sandbar.target";         ///< Target:
 constexpr const char* kTokenFileXattr = "user.sandbar.token-file";  ///< an absolute path; absent where none was given
 constexpr const char* kCaFileXattr = "user.sandbar.ca-file";        ///< the same of the CA file
 constexpr const char* kInsecureXattr = "user.sandbar.insecure";     ///< there where the mount was allowed plaintext
+constexpr const char* kGrantCommandXattr = "user.sandbar.grant-command";  ///< for /bin/sh; likewise
 
 /// One line of /proc/self/mountinfo (proc(5)), its octal escapes undone.
 struct MountEntry {
@@ -55,11 +56,12 @@ std::string path_on_mount(const MountEntry& mount, std::string_view path);
 std::string join_directory(std::string_view directory, std::string_view below);
 
 struct MountedDirectory {
-  Target target;           ///< its directory is the remote one that corresponds to the local directory
-  std::string point;       ///< where it is mounted, for messages
-  std::string token_file;  ///< empty: none was given to sandbox-mount
-  std::string ca_file;     ///< likewise
-  bool insecure = false;   ///< given to sandbox-mount
+  Target target;              ///< its directory is the remote one that corresponds to the local directory
+  std::string point;          ///< where it is mounted, for messages
+  std::string token_file;     ///< empty: none was given to sandbox-mount
+  std::string grant_command;  ///< likewise
+  std::string ca_file;        ///< likewise
+  bool insecure = false;      ///< given to sandbox-mount
 };
 
 /// Whether what `mount` says of itself may be believed by `user`: root's mounts and the user's own. Anybody can mount a

@@ -59,6 +59,7 @@ constexpr ResendRule rule(const wire::CopyRange&) { return kOnce; }
 // Their streams went with the session.
 constexpr ResendRule rule(const wire::Spawn&) { return kUnknown; }
 constexpr ResendRule rule(const wire::WaitProcess&) { return kUnknown; }
+constexpr ResendRule rule(const wire::Authorize&) { return kAgain; }
 constexpr ResendRule rule(const wire::SignalProcess&) { return kUnknown; }
 
 template <class R>

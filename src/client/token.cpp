@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 
 #include "base/text.h"
@@ -77,6 +78,16 @@ Result<std::string> token_from_environment() {
   if (token.size() > kMaxToken || !fits_a_header(token))
     return make_error(Errc::invalid, "read SANDBOX_TOKEN", "it holds white space or characters that no token has");
   return std::string(token);
+}
+
+bool is_token(std::string_view text) { return !text.empty() && text.size() <= kMaxToken && fits_a_header(text); }
+
+/// The environment as the kernel shows it in /proc/PID/environ is the block that the process was started with.
+void forget_token_in_environment() {
+  char* token = std::getenv("SANDBOX_TOKEN");  // NOLINT(concurrency-mt-unsafe): before threads start
+  if (token == nullptr) return;
+  ::explicit_bzero(token, std::strlen(token));
+  ::unsetenv("SANDBOX_TOKEN");  // NOLINT(concurrency-mt-unsafe)
 }
 
 Result<std::string> find_token(const std::string& token_file) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sandbar/result.h"
 
@@ -14,6 +15,13 @@ Result<std::string> read_token_file(const std::string& path);
 
 /// SANDBOX_TOKEN, empty where it is not set.
 Result<std::string> token_from_environment();
+
+/// True for what can be sent as a bearer token: not empty, at most 8 KiB of ASCII without white space.
+bool is_token(std::string_view text);
+
+/// Removes SANDBOX_TOKEN, also from what /proc/PID/environ shows, so that no child and nobody who may look at the
+/// process gets it. Before threads start.
+void forget_token_in_environment();
 
 /// The file's where a file is given, else the environment's.
 Result<std::string> find_token(const std::string& token_file);

@@ -14,10 +14,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/environment.h"
 #include "net/fd_stream.h"
 #include "net/socket.h"
-
-extern char** environ;  // NOLINT: environ(7)
 
 namespace sandbar::net {
 namespace {
@@ -170,7 +169,8 @@ int spawn_shell(const std::string& command, int in, int out, pid_t& pid) {
   std::string option = "-c";
   std::string text = command;
   const std::array<char*, 4> argv{shell.data(), option.data(), text.data(), nullptr};
-  const int failed = ::posix_spawn(&pid, "/bin/sh", &actions, &attributes, argv.data(), environ);
+  const base::ChildEnvironment environment;
+  const int failed = ::posix_spawn(&pid, "/bin/sh", &actions, &attributes, argv.data(), environment.data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   return failed;

@@ -44,12 +44,12 @@ class PendingConnect {
 
 /// Resolves (off the loop's thread), connects to one of the addresses (RFC 8305), asks an HTTP proxy for the way if
 /// there is one, does TLS, upgrades to a WebSocket. `done` gets: Errc::disconnected (nobody answers, name unknown,
-/// command ended: with what it said), Errc::unauthorized (HTTP 401 or 403), Errc::protocol (not a WebSocket, not our
-/// subprotocol, a certificate that is not right), Errc::timeout, Errc::invalid (options that cannot be right; plaintext
-/// to another machine, of which nothing has been sent then). `done` never runs inside this call. Redirects are not
-/// followed: the token is for this target only.
-/// The child of a `command` endpoint is its own process group; destroying the transport closes its pipes, and kills
-/// (TERM, then KILL after 2 s) and reaps it.
+/// command ended: with what it said), Errc::unauthorized (HTTP 401 or 403, and what gateways answer instead: a
+/// redirect, which is not followed since the token is for this target only, or 400 with a page in HTML), Errc::protocol
+/// (not a WebSocket, not our subprotocol, a certificate that is not right), Errc::timeout, Errc::invalid (options that
+/// cannot be right; plaintext to another machine, of which nothing has been sent then). `done` never runs inside this
+/// call. The child of a `command` endpoint is its own process group; destroying the transport closes its pipes, and
+/// kills (TERM, then KILL after 2 s) and reaps it.
 std::unique_ptr<PendingConnect> connect(base::Loop& loop, const Endpoint& endpoint, const ConnectOptions& options,
                                         base::OneShot<std::unique_ptr<Transport>> done);
 

@@ -128,22 +128,24 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     const std::string name = peer.family() == AF_INET || peer.family() == AF_INET6 ? to_text(peer) : "unix";
     const std::uint64_t id = ++last_upgrade_;
     const auto weak = weak_from_this();
+    const auto shown = std::make_shared<UpgradeRequest>();
     ServerUpgrade::Options options{options_.subprotocol, options_.upgrade_timeout,
-                                   [weak](const UpgradeRequest& request) {
+                                   [weak, shown](const UpgradeRequest& request) {
+                                     *shown = request;
                                      const auto self = weak.lock();
                                      return self && (!self->options_.authorize || self->options_.authorize(request));
                                    },
                                    tls_};
     upgrades_[id] = upgrade_server(loop_, std::make_unique<FdStream>(loop_, std::move(fd), name), std::move(options),
-                                   [weak, id](Result<std::unique_ptr<Transport>> result) {
-                                     if (const auto self = weak.lock()) self->upgraded(id, std::move(result));
+                                   [weak, id, shown](Result<std::unique_ptr<Transport>> result) {
+                                     if (const auto self = weak.lock()) self->upgraded(id, std::move(result), *shown);
                                    });
   }
-  void upgraded(std::uint64_t id, Result<std::unique_ptr<Transport>> result) {
+  void upgraded(std::uint64_t id, Result<std::unique_ptr<Transport>> result, const UpgradeRequest& request) {
     upgrades_.erase(id);
     resume();
     if (result)
-      options_.accepted(std::move(*result));
+      options_.accepted(std::move(*result), request);
     else
       base::log_debug(result.error().message());
   }

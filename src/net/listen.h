@@ -23,8 +23,8 @@ struct ListenOptions {
   std::string subprotocol = "sandbox-mux.v1";
   /// False answers 401. Compares in constant time; on the loop's thread.
   base::Function<bool(const UpgradeRequest&)> authorize;
-  /// An upgraded connection. On the loop's thread.
-  base::Function<void(std::unique_ptr<Transport>)> accepted;
+  /// An upgraded connection, and what it showed. On the loop's thread.
+  base::Function<void(std::unique_ptr<Transport>, const UpgradeRequest&)> accepted;
   /// PEM files: the certificate with its chain, and its key. Both or neither; with them TLS is spoken, and only that.
   std::string tls_certificate = {};
   std::string tls_key = {};

@@ -21,7 +21,13 @@ class Server : public std::enable_shared_from_this<Server> {
       if (auto usable = check(fd); !usable) return fail_later(std::move(usable.error()));
     auto stream = std::make_unique<FdStream>(loop_, std::move(in), std::move(out), "stdio");
     const auto weak = weak_from_this();
-    ServerUpgrade::Options upgrade{options_.subprotocol, options_.upgrade_timeout, std::move(options_.authorize)};
+    ServerUpgrade::Options upgrade{options_.subprotocol, options_.upgrade_timeout,
+                                   [weak](const UpgradeRequest& request) {
+                                     const auto self = weak.lock();
+                                     if (!self) return false;
+                                     self->request_ = request;
+                                     return !self->options_.authorize || self->options_.authorize(request);
+                                   }};
     upgrade_ =
         upgrade_server(loop_, std::move(stream), std::move(upgrade), [weak](Result<std::unique_ptr<Transport>> result) {
           if (const auto self = weak.lock()) self->upgraded(std::move(result));
@@ -47,7 +53,7 @@ class Server : public std::enable_shared_from_this<Server> {
   void upgraded(Result<std::unique_ptr<Transport>> result) {
     upgrade_.reset();
     if (result)
-      options_.accepted(std::move(*result));
+      options_.accepted(std::move(*result), request_);
     else
       failed_(std::move(result.error()));
   }
@@ -55,6 +61,7 @@ class Server : public std::enable_shared_from_this<Server> {
   base::Loop& loop_;
   ListenOptions options_;
   base::Function<void(Error)> failed_;
+  UpgradeRequest request_;
   std::unique_ptr<ServerUpgrade> upgrade_;
 };
 

@@ -115,6 +115,17 @@ std::string redirect_target(std::string_view location) {
   return shown(std::string(location.substr(0, authority)) + std::string(location.substr(from)));
 }
 
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+/// Whether the answer is a page for people.
+bool is_html(std::string_view head) {
+  constexpr std::string_view kHtml = "text/html";
+  return equal_ignoring_case(header(head, "content-type").substr(0, kHtml.size()), kHtml);
+}
+
 std::string plain_response(http::status_code::value status, std::string_view extra, std::string_view text) {
   return "HTTP/1.1 " + std::to_string(status) + " " + http::status_code::get_string(status) + "\r\n" +
          std::string(extra) + "Content-Type: text/plain\r\nContent-Length: " + std::to_string(text.size() + 1) +
@@ -203,13 +214,18 @@ WsClientUpgrade::State WsClientUpgrade::Core::judge_status(int status) {
   }
   if (status == http::status_code::upgrade_required && lists(header(head.bytes, "upgrade"), kTlsUpgrade))
     return failed(Errc::protocol, "the agent uses TLS: use wss://");
+  // What gateways make of a token that has expired: the way to a login page, or an error page for people.
   if (status >= 300 && status < 400) {
     const std::string where = redirect_target(header(head.bytes, "location"));
-    return failed(Errc::protocol,
+    return failed(Errc::unauthorized,
                   "the server redirects" + (where.empty() ? std::string{} : " to " + where) +
                       ", which is not followed, because the token is for this address only; the TARGET may be wrong, "
-                      "or a login is needed that is not Sandbar's");
+                      "or the token is missing or has expired, of which gateways make a login");
   }
+  if (status == http::status_code::bad_request && is_html(head.bytes))
+    return failed(Errc::unauthorized,
+                  "the server answered with an error page (HTTP 400), as gateways do where a token is missing or has "
+                  "expired");
   return failed(Errc::protocol, "the server answered " + shown(head.bytes) + " and not a WebSocket upgrade");
 }
 

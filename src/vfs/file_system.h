@@ -37,6 +37,7 @@ struct Options {
   std::string token_file;       ///< shown as user.sandbar.token-file; empty: not shown
   std::string ca_file;          ///< shown as user.sandbar.ca-file; empty: not shown
   bool insecure = false;        ///< user.sandbar.insecure is there
+  std::string grant_command;    ///< shown as user.sandbar.grant-command; empty: not shown
 };
 
 /// Takes the entries of a listing one after the other.

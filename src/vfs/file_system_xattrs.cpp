@@ -21,6 +21,7 @@ constexpr base::BytesView kState = "user.sandbar.state";
 constexpr base::BytesView kSession = "user.sandbar.session";
 constexpr base::BytesView kCaFile = "user.sandbar.ca-file";
 constexpr base::BytesView kInsecure = "user.sandbar.insecure";
+constexpr base::BytesView kGrantCommand = "user.sandbar.grant-command";
 /// The kernel asks for this one before each write, to know whether to clear file capabilities, and for the ACL before
 /// it lets somebody in who is not the owner.
 constexpr base::BytesView kCapability = "security.capability";
@@ -83,6 +84,7 @@ OperationId RemoteFileSystem::get_xattr(const Caller& caller, NodeId id, base::B
 std::optional<base::Bytes> RemoteFileSystem::own_xattr(base::BytesView name) const {
   if (name == kTarget) return options_.target;
   if (name == kTokenFile && !options_.token_file.empty()) return options_.token_file;
+  if (name == kGrantCommand && !options_.grant_command.empty()) return options_.grant_command;
   if (name == kCaFile && !options_.ca_file.empty()) return options_.ca_file;
   if (name == kInsecure && options_.insecure) return "1";
   const client::ConnectionState state = remote_.state();

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "wire/archive.h"
+#include "wire/instant.h"
 #include "wire/json.h"
 #include "wire/limits.h"
 #include "wire/messages.h"
@@ -72,6 +73,12 @@ class FieldReader {
     if (!value.IsBool()) return "is not true or false";
     flag = value.GetBool();
     return nullptr;
+  }
+  static Why read(const json::Value& value, Instant& instant) {
+    if (value.IsUint64()) return read(value, instant.seconds);
+    return value.IsString() && parse_instant(json::text_of(value), instant)
+               ? nullptr
+               : "is neither seconds since 1970 nor a time such as 2026-01-31T12:00:00Z";
   }
   template <class Tag>
   static Why read(const json::Value& value, base::StrongId<Tag>& id) {

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "wire/archive.h"
+#include "wire/instant.h"
 #include "wire/json.h"
 #include "wire/messages.h"
 
@@ -74,6 +75,7 @@ class FieldWriter {
   void write(std::uint64_t number) { writer_.Uint64(number); }
   void write(std::uint32_t number) { writer_.Uint(number); }
   void write(bool flag) { writer_.Bool(flag); }
+  void write(Instant instant) { write(instant.seconds); }
   template <class Tag>
   void write(base::StrongId<Tag> id) {
     writer_.Uint64(id.value);

@@ -340,6 +340,12 @@ void fields(auto& a, Of<SignalProcess> auto& m) {
   a.need("signal", m.signal);
 }
 
+// --- Access ---
+
+template <>
+inline constexpr std::string_view kWireName<Authorize> = "authorize";
+void fields(auto& a, Of<Authorize> auto& m) { a.need("token", Text{m.token, kMaxToken}); }
+
 // --- Replies ---
 
 template <>

@@ -50,6 +50,8 @@ constexpr std::size_t kUnacknowledgedReserve = 2 * 1024 * 1024;
 constexpr std::size_t kMaxLabel = 255;
 /// A process' name as its client gives it.
 constexpr std::size_t kMaxProcessId = 64;
+/// A token in an authorize request; a grant's is never longer.
+constexpr std::size_t kMaxToken = 4096;
 /// An error's text.
 constexpr std::size_t kMaxErrorText = 4096;
 

@@ -453,13 +453,22 @@ struct SignalProcess {
   bool operator==(const SignalProcess&) const = default;
 };
 
+// --- Access -----------------------------------------------------------------------------------------------------
+
+/// Adds a grant to the session's; it must be of the session's subject. Whole in the head.
+struct Authorize {
+  using Reply = EmptyReply;
+  std::string token;  ///< as a bearer token would be; in no log and no error
+  bool operator==(const Authorize&) const = default;
+};
+
 // --- Envelopes -------------------------------------------------------------------------------------------------
 
 using RequestBody =
     std::variant<Attach, Lookup, Restore, Release, GetAttributes, SetAttributes, ReadLink, MakeDirectory, MakeNode,
                  MakeSymlink, MakeLink, Unlink, RemoveDirectory, Rename, Open, Create, Close, Read, Write, Fsync, List,
                  StatFs, GetXattr, SetXattr, ListXattr, RemoveXattr, Lock, TestLock, Allocate, Seek, CopyRange, Spawn,
-                 WaitProcess, SignalProcess>;
+                 WaitProcess, SignalProcess, Authorize>;
 
 /// What every request carries beside its own fields.
 struct RequestContext {

@@ -48,6 +48,7 @@ struct Hello {
 
 constexpr const char* kCapabilityFilesPosix = "files.posix.1";
 constexpr const char* kCapabilityProcess = "process.1";
+constexpr const char* kCapabilityAuthorize = "authorize.1";
 /// The client's: it comes back when its connection is lost, and wants its session kept for that.
 constexpr const char* kCapabilityResume = "resume.1";
 

@@ -121,7 +121,7 @@ std::unique_ptr<net::Listener> serve(net::AsioLoop& loop, const std::string& add
                                      std::vector<std::unique_ptr<Server>>& servers) {
   net::ListenOptions options;
   options.authorize = [](const net::UpgradeRequest&) { return true; };
-  options.accepted = [&loop, &servers](std::unique_ptr<net::Transport> transport) {
+  options.accepted = [&loop, &servers](std::unique_ptr<net::Transport> transport, const net::UpgradeRequest&) {
     auto server = std::make_unique<Server>();
     mux::SessionOptions session;
     session.role = mux::Role::agent;

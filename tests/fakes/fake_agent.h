@@ -110,7 +110,9 @@ class FakeAgent {
     net::ListenOptions options;
     options.authorize = [this](const net::UpgradeRequest& upgrade) { return upgrade.token == script_.token; };
     if (script_.token.empty()) options.authorize = [](const net::UpgradeRequest&) { return true; };
-    options.accepted = [this](std::unique_ptr<net::Transport> transport) { adopt(std::move(transport)); };
+    options.accepted = [this](std::unique_ptr<net::Transport> transport, const net::UpgradeRequest&) {
+      adopt(std::move(transport));
+    };
     auto listener = net::listen(loop_, target(), std::move(options));
     if (!listener) std::abort();
     listener_ = std::move(listener).value();

@@ -15,13 +15,14 @@ LAYERS = {
     "base": set(),
     "wire": {"base"},
     "net": {"base"},
+    "grant": {"base", "wire"},
     "mux": {"base", "wire", "net"},
     "client": {"base", "wire", "net", "mux"},
     # The remote file system's interface, and the structs, bounds and packed entries that it speaks in; no codec, no frame.
     "vfs": {"base", "client/remote_fs.h", "wire/dirents.h", "wire/ids.h", "wire/limits.h", "wire/messages.h"},
     "fuse": {"base", "vfs"},
-    "agent": {"base", "wire", "net", "mux"},
-    "control": {"base", "wire", "net"},
+    "agent": {"base", "wire", "net", "mux", "grant"},
+    "control": {"base", "wire", "net", "grant"},
     "cli": {"base"},
 }
 

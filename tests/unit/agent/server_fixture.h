@@ -39,8 +39,8 @@ class Client final : public mux::Session::Handler {
     });
   }
   /// Goes on with the session over a new connection.
-  void come_back(const std::string& socket) {
-    dial(socket, {}, [this](std::unique_ptr<net::Transport> transport) {
+  void come_back(const std::string& socket, const std::string& token = {}) {
+    dial(socket, token, [this](std::unique_ptr<net::Transport> transport) {
       transport_ = transport.get();
       session_->resume(std::move(transport));
     });
@@ -159,7 +159,7 @@ class ServerTest : public ::testing::Test {
     folder_ = ::mkdtemp(name.data());
     std::filesystem::create_directory(folder_ / "root");
     root_ = Root::open((folder_ / "root").string()).value();
-    start({});
+    start(AdmissionOptions{});
   }
   ~ServerTest() override {
     server_.reset();
@@ -167,9 +167,14 @@ class ServerTest : public ::testing::Test {
   }
 
   void start(const std::string& token, base::Duration lease = kSessionLease, base::Duration lock_grace = kLockGrace) {
+    AdmissionOptions admission;
+    admission.token = token;
+    start(std::move(admission), lease, lock_grace);
+  }
+  void start(AdmissionOptions admission, base::Duration lease = kSessionLease, base::Duration lock_grace = kLockGrace) {
     server_.reset();
     ServerOptions options;
-    options.token = token;
+    options.admission = std::move(admission);
     options.session_lease = lease;
     options.lock_grace = lock_grace;
     server_ = std::make_unique<AgentServer>(loop_, *root_, state_, std::move(options));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "grant/keys.h"
+#include "grant/token.h"
 #include "unit/agent/server_fixture.h"
 
 namespace sandbar::agent {
@@ -12,10 +14,10 @@ using std::chrono::milliseconds;
 
 class ServerResume : public ServerTest {
  protected:
-  std::unique_ptr<Client> resumable() {
+  std::unique_ptr<Client> resumable(const std::string& token = {}) {
     auto client = std::make_unique<Client>(loop_);
     client->comes_back = true;
-    client->connect(socket());
+    client->connect(socket(), token);
     run_until([&] { return client->hello || client->closed; });
     return client;
   }
@@ -37,7 +39,7 @@ TEST_F(ServerResume, OnlyWhoComesBackGetsASessionThatIsKept) {
   EXPECT_EQ(it->hello->session.size(), 32U);
   EXPECT_EQ(it->hello->lease, 3600U);
   EXPECT_NE(resumable()->hello->session, it->hello->session);
-  start({}, {});
+  start(std::string(), base::Duration{});
   EXPECT_EQ(resumable()->hello->session, "") << "without a lease nothing is kept";
 }
 
@@ -69,15 +71,39 @@ TEST_F(ServerResume, WhatWasAskedIsAnsweredOnTheNextConnection) {
 TEST_F(ServerResume, ASessionThatIsNotKnownIsSaidToBe) {
   const auto it = resumable();
   cut(*it);
-  start({});  // another agent at the same place
+  start(std::string());  // another agent at the same place
   it->come_back(socket());
   run_until([&] { return it->closed.has_value(); });
   EXPECT_EQ(it->closed->code, Errc::unknown);
   EXPECT_EQ(server_->sessions(), 0U);
 }
 
+TEST_F(ServerResume, AnotherSubjectsSessionIsNotKnown) {
+  // The name of a session is no key to it: whoever learns it must also be whom it belongs to.
+  const auto key = grant::PrivateKey::generate();
+  const auto token = [&](const char* subject) {
+    grant::Grant grant;
+    grant.subject = subject;
+    grant.issued = grant::unix_now();
+    grant.expires = grant.issued + 60;
+    return grant::mint(grant, key).value();
+  };
+  AdmissionOptions admission;
+  admission.grant_keys.emplace();
+  ASSERT_TRUE(admission.grant_keys->add_pem(key.public_pem()).ok());
+  start(std::move(admission));
+  const auto it = resumable(token("ann"));
+  ASSERT_TRUE(it->hello) << it->closed->message();
+  cut(*it);
+  it->come_back(socket(), token("eve"));
+  run_until([&] { return it->resumed || it->closed; });
+  ASSERT_TRUE(it->closed);
+  EXPECT_EQ(it->closed->code, Errc::unknown);
+  EXPECT_EQ(server_->sessions(), 1U) << "Ann's is still there";
+}
+
 TEST_F(ServerResume, TheLeaseEndsASessionAndItsProcesses) {
-  start({}, milliseconds(20));
+  start(std::string(), milliseconds(20));
   const auto it = resumable();
   const auto spawned = it->ask(shell("p", "sleep 1000"));
   run_until([&] { return spawned->done(); });
@@ -141,7 +167,7 @@ TEST_F(LockedOverABreak, ALockIsHeld) {
 }
 
 TEST_F(LockedOverABreak, OneThatWasGivenBackIsTold) {
-  start({}, kSessionLease, milliseconds(5));
+  start(std::string(), kSessionLease, milliseconds(5));
   const auto it = resumable();
   get_lock(*it);
   cut(*it);

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "grant/token.h"
 #include "unit/agent/server_fixture.h"
 
 namespace sandbar::agent {
@@ -24,7 +25,8 @@ TEST_F(ServerTest, TheHelloSaysWhoItIs) {
   EXPECT_EQ(it->hello->root, root_->path());
   EXPECT_EQ(it->hello->uid, ::geteuid());
   EXPECT_EQ(it->hello->gid, ::getegid());
-  EXPECT_EQ(it->hello->capabilities, (std::vector<std::string>{wire::kCapabilityFilesPosix, wire::kCapabilityProcess}));
+  EXPECT_EQ(it->hello->capabilities, (std::vector<std::string>{wire::kCapabilityFilesPosix, wire::kCapabilityProcess,
+                                                               wire::kCapabilityAuthorize}));
   EXPECT_EQ(it->hello->last_mutation, wire::MutationNumber());
 }
 
@@ -37,6 +39,103 @@ TEST_F(ServerTest, TheTokenIsAskedFor) {
     ASSERT_TRUE(it->closed) << wrong;
     EXPECT_EQ(it->closed->code, Errc::unauthorized);
   }
+}
+
+/// Grants by an agent whose clock the test sets.
+class GrantServerTest : public ServerTest {
+ protected:
+  GrantServerTest() {
+    AdmissionOptions admission;
+    admission.clock = [this] { return now_; };
+    EXPECT_TRUE(admission.grant_keys.emplace().add_pem(key_.public_pem()).ok());
+    start(std::move(admission));
+  }
+  std::string token(grant::Kind kind, const std::string& subject = "me") {
+    grant::Grant grant;
+    grant.kind = kind;
+    grant.subject = subject;
+    grant.issued = now_;
+    grant.expires = now_ + 600;
+    return *grant::mint(grant, key_);
+  }
+  std::shared_ptr<Client::Answer> answer(Client& client, wire::RequestBody request) {
+    auto answer = client.ask(std::move(request));
+    run_until([&] { return answer->done(); });
+    return answer;
+  }
+  void expect_refused(const Client::Answer& answer, const std::string& why) {
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.error().code, Errc::unauthorized);
+    EXPECT_NE(answer.error().message().find(why), std::string::npos) << answer.error().message();
+  }
+
+  grant::PrivateKey key_ = grant::PrivateKey::generate();
+  grant::UnixTime now_ = 1'800'000'000;
+};
+
+TEST_F(GrantServerTest, AGrantLetsInForItsKindOnly) {
+  for (const std::string& wrong : {std::string(), std::string("x"), token(grant::Kind::files) + "x"})
+    EXPECT_EQ(client(wrong)->closed->code, Errc::unauthorized);
+  const auto it = client(token(grant::Kind::files));
+  ASSERT_TRUE(it->hello);
+  EXPECT_TRUE(answer(*it, wire::Attach{wire::ObjectId(1), "/"})->ok());
+  Stream out(loop_, it->session());
+  auto request = shell("p", "true");
+  request.stdout_channel = out.channel->id();
+  out.listen();
+  expect_refused(*answer(*it, request), "allow files only; a shell grant is needed");
+  run_until([&] { return out.reset.has_value(); });
+  EXPECT_EQ(out.reset->code, Errc::unauthorized);
+  expect_refused(*answer(*it, wire::WaitProcess{"p"}), "shell");
+  const auto other = client(token(grant::Kind::shell));
+  ASSERT_TRUE(other->hello);
+  expect_refused(*answer(*other, wire::Attach{wire::ObjectId(1), "/"}), "allow shell only; a files grant is needed");
+}
+
+TEST_F(GrantServerTest, AuthorizeAddsAKind) {
+  const auto it = client(token(grant::Kind::files));
+  expect_refused(*answer(*it, wire::Authorize{token(grant::Kind::shell, "you")}), "another subject");
+  expect_refused(*answer(*it, wire::Authorize{"nonsense"}), "wrong");
+  expect_refused(*answer(*it, shell("p", "exit 3")), "shell grant is needed");
+  // In order: what follows it, unanswered, has the grant.
+  const auto added = it->ask(wire::Authorize{token(grant::Kind::shell)});
+  const auto spawned = it->ask(shell("p", "exit 3"));
+  const auto waited = it->ask(wire::WaitProcess{"p"});
+  run_until([&] { return waited->done(); });
+  EXPECT_TRUE(added->ok());
+  EXPECT_TRUE(spawned->ok());
+  EXPECT_EQ(waited->get<wire::WaitProcess::Reply>().code, 3U);
+}
+
+TEST_F(GrantServerTest, AnExpiredGrantEndsNothingThatIsUnderWay) {
+  const auto it = client(token(grant::Kind::shell));
+  Stream in(loop_, it->session());
+  auto request = shell("p", "read line; exit 5");
+  request.stdin_channel = in.channel->id();
+  ASSERT_TRUE(answer(*it, request)->ok());
+  const auto waited = it->ask(wire::WaitProcess{"p"});
+  // One more round trip, so that the wait was read before the clock moves.
+  expect_refused(*answer(*it, wire::StatFs{}), "files");
+  now_ += 600 + grant::kClockLeeway;
+  expect_refused(*answer(*it, shell("q", "true")), "shell grant has expired");
+  EXPECT_FALSE(waited->done());
+  in.channel->write("go\n");
+  run_until([&] { return waited->done(); });
+  EXPECT_EQ(waited->get<wire::WaitProcess::Reply>().code, 5U);
+  ASSERT_TRUE(answer(*it, wire::Authorize{token(grant::Kind::shell)})->ok());
+  EXPECT_TRUE(answer(*it, shell("q", "true"))->ok());
+}
+
+TEST_F(GrantServerTest, KeysAreExchangedForNewClients) {
+  const auto old = client(token(grant::Kind::files));
+  const grant::PrivateKey next = grant::PrivateKey::generate();
+  grant::KeyRing keys;
+  ASSERT_TRUE(keys.add_pem(next.public_pem()).ok());
+  server_->set_grant_keys(std::move(keys));
+  EXPECT_TRUE(client(token(grant::Kind::files))->closed);
+  EXPECT_TRUE(answer(*old, wire::Attach{wire::ObjectId(1), "/"})->ok()) << "who is in stays in";
+  key_ = next;
+  EXPECT_TRUE(client(token(grant::Kind::files))->hello);
 }
 
 TEST_F(ServerTest, SpawnAndWaitTogether) {

@@ -129,6 +129,29 @@ TEST_F(Connecting, TheToken) {
   EXPECT_EQ(error_of_answer("HTTP/1.1 403 Forbidden\r\n\r\n").code, Errc::unauthorized);
 }
 
+/// What gateways make of a token that has expired. Nothing is followed: the token is for this origin.
+TEST_F(Connecting, ARedirectOrAPageCountsAsARefusal) {
+  for (const char* answer :
+       {"HTTP/1.1 302 Found\r\nLocation: https://login.example/\r\n\r\n",
+        "HTTP/1.1 307 Temporary Redirect\r\nLocation: /login\r\n\r\n", "HTTP/1.1 303 See Other\r\n\r\n"}) {
+    const Error error = error_of_answer(answer, false);
+    EXPECT_EQ(error.code, Errc::unauthorized) << answer;
+    EXPECT_TRUE(has(error.message(), "redirects elsewhere (HTTP 30")) << error.message();
+  }
+  for (const char* type :
+       {"Content-Type: text/html", "content-type:text/html; charset=utf-8", "Server: x\r\nCONTENT-TYPE: \tText/HTML"}) {
+    const Error error = error_of_answer("HTTP/1.1 400 Bad Request\r\n" + std::string(type) + "\r\n\r\n<html>", false);
+    EXPECT_EQ(error.code, Errc::unauthorized) << type;
+    EXPECT_TRUE(has(error.message(), "an error page (HTTP 400)")) << error.message();
+  }
+  for (const char* other :
+       {"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\r\nContent-Type: text/html",
+        "HTTP/1.1 400 Bad Request\r\nX-Content-Type: text/html\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n<html>",
+        "HTTP/1.1 400 Bad Request\r\nContent-Type:\r\n\r\n",
+        "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n"})
+    EXPECT_EQ(error_of_answer(other, false).code, Errc::protocol) << other;
+}
+
 TEST_F(Connecting, TheSubprotocol) {
   listen_at("127.0.0.1:0");
   ConnectOptions options;

@@ -185,7 +185,7 @@ TEST_F(Listening, MayBeDestroyedInItsCallbacks) {
       }
       return true;
     };
-    options.accepted = [&](std::unique_ptr<Transport> transport) {
+    options.accepted = [&](std::unique_ptr<Transport> transport, const UpgradeRequest&) {
       got = std::move(transport);
       own.reset();
       called = true;

@@ -120,7 +120,7 @@ class NetTest : public ::testing::Test {
   ListenOptions listen_options(const std::string& token = {}) {
     ListenOptions options;
     options.authorize = [token](const UpgradeRequest& request) { return request.token == token; };
-    options.accepted = [this](std::unique_ptr<Transport> transport) {
+    options.accepted = [this](std::unique_ptr<Transport> transport, const UpgradeRequest&) {
       auto peer = std::make_unique<Peer>(loop);
       peer->transport = std::move(transport);
       accepted.push_back(std::move(peer));

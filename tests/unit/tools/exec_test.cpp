@@ -76,7 +76,7 @@ TEST(ExecUsageTest, HelpGoesToStandardOutput) {
   const Said said = run_tool({"--help"});
   EXPECT_EQ(said.code, 0);
   EXPECT_EQ(said.err, "");
-  for (const char* text : {"TARGET", "--cwd", "--env", "--token-file", "125"})
+  for (const char* text : {"TARGET", "--cwd", "--env", "--token-file", "--grant-command", "125"})
     EXPECT_NE(said.out.find(text), std::string::npos) << text;
 }
 
@@ -106,6 +106,33 @@ TEST(ExecPlanTest, AnExplicitTargetsDirectoryAndToken) {
   EXPECT_EQ(plan->target.address(), "unix:/s");
   EXPECT_EQ(plan->directory, "/src/lib");
   EXPECT_EQ(plan->token, "from-environment");
+}
+
+TEST(ExecPlanTest, TheTokenLeavesTheEnvironment) {
+  ::setenv("SANDBOX_TOKEN", "secret", 1);
+  ExecArguments arguments;
+  arguments.target = "unix:/s";
+  EXPECT_EQ(plan_exec(arguments)->token, "secret");
+  EXPECT_EQ(::getenv("SANDBOX_TOKEN"), nullptr);
+}
+
+TEST(ExecPlanTest, AGrantCommandTakesThePlaceOfTheToken) {
+  ::setenv("SANDBOX_TOKEN", "another sandbox's", 1);
+  ExecArguments arguments;
+  arguments.target = "unix:/s";
+  arguments.grant_command = "mint";
+  const auto plan = plan_exec(arguments);
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  EXPECT_EQ(plan->grant_command, "mint");
+  EXPECT_EQ(plan->token, "");
+  EXPECT_EQ(::getenv("SANDBOX_TOKEN"), nullptr) << "it is for nobody else either";
+}
+
+TEST(ExecUsageTest, TokenFileAndGrantCommandExcludeEachOther) {
+  const Said said = run_tool({"unix:/s", "--token-file", "f", "--grant-command", "c", "--", "true"});
+  EXPECT_EQ(said.code, 125);
+  EXPECT_NE(said.err.find("exclude"), std::string::npos) << said.err;
+  EXPECT_EQ(run_tool({"unix:/s", "--grant-command", std::string(4097, 'x'), "--", "true"}).code, 125);
 }
 
 // --- OutputWriter ----------------------------------------------------------------------------------------------

@@ -27,6 +27,13 @@ TEST(MountOptions, NothingIsTheDefault) {
   EXPECT_TRUE(request->token_file.empty());
 }
 
+TEST(MountOptions, AGrantCommandHasCommasAndEqualSigns) {
+  const auto request = parse(R"(grant_command=mint --for=a\,b | tail -n 1,ro)");
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ("mint --for=a,b | tail -n 1", request->grant_command);
+  EXPECT_TRUE(request->read_only);
+}
+
 TEST(MountOptions, AllOfThem) {
   const auto request =
       parse("token_file=/a b/t,timeout=5,idmap=none,nonempty,allow_other,max_read=65536,ro,noexec,noatime,dirsync");
@@ -123,9 +130,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"timeout=1s", "between 1 and 86400"}, Bad{"timeout=99999999999999999999", "between 1 and 86400"},
         Bad{"max_read=4095", "between 4096 and 1048576"}, Bad{"max_read=1048577", "between 4096 and 1048576"},
         Bad{"max_read=4097", "multiple of 4096"}, Bad{"idmap=file", "(./file)"}, Bad{"token_file=", "needs a value"},
-        Bad{"ro=1", "ro has no value"}, Bad{"allow_other=yes", "has no value"}, Bad{"insecure=1", "has no value"},
-        Bad{"ca_file", "needs a value"}, Bad{"cafile=x", "did you mean ca_file?"}, Bad{"suid", "always nosuid"},
-        Bad{"dev", "always nosuid"}, Bad{"remount", "unmount, then mount again"}, Bad{"fsname=x", "sets it itself"}));
+        Bad{"grant_command=", "needs a value"}, Bad{"ro=1", "ro has no value"}, Bad{"allow_other=yes", "has no value"},
+        Bad{"insecure=1", "has no value"}, Bad{"ca_file", "needs a value"}, Bad{"cafile=x", "did you mean ca_file?"},
+        Bad{"suid", "always nosuid"}, Bad{"dev", "always nosuid"}, Bad{"remount", "unmount, then mount again"},
+        Bad{"fsname=x", "sets it itself"}));
 
 TEST(MountOptions, BoundsAreInside) {
   EXPECT_EQ(1U, parse("timeout=1")->timeout_seconds);

@@ -151,6 +151,22 @@ TEST_F(SandboxdTest, UsageErrors) {
   expect_refused({"agent", "--root"}, 2, {"--root"});
   expect_refused({"agent", "--root", root_, "--stdio", "word"}, 2, {"word"});
   expect_refused({"agent", "--root", root_, "--stdio", "--no-auth", "--token-file", "f"}, 2, {"--no-auth"});
+  expect_refused({"agent", "--root", root_, "--stdio", "--no-auth", "--grant-pubkey", "f"}, 2, {"--grant-pubkey"});
+  expect_refused({"agent", "--root", root_, "--stdio", "--sandbox", "box"}, 2, {"--sandbox", "--grant-pubkey"});
+}
+
+TEST_F(SandboxdTest, BadGrantKeys) {
+  const std::vector<std::string> agent{"agent", "--root", root_, "--listen", "127.0.0.1:0", "--grant-pubkey"};
+  const auto with = [&](const std::string& file) {
+    std::vector<std::string> words = agent;
+    words.push_back(file);
+    return words;
+  };
+  expect_refused(with(path("missing")), 1, {path("missing"), "No such file"});
+  std::ofstream(path("text")) << "text";
+  expect_refused(with(path("text")), 1, {path("text"), "BEGIN PUBLIC KEY"});
+  ASSERT_EQ(Tool({"keygen", "--key", path("key")}).wait(), 0);
+  expect_refused(with(path("key")), 1, {path("key"), "private key", ".pub"});
 }
 
 TEST_F(SandboxdTest, BadRoots) {

@@ -76,6 +76,16 @@ TEST_F(Xattrs, TheRootSaysHowItStandsWithTheSandbox) {
   EXPECT_EQ(set_xattr(kRootNode, "user.sandbar.state", "v").os_errno(), EPERM);
 }
 
+TEST_F(Xattrs, TheRootSaysWhereItsGrantsComeFrom) {
+  Options options;
+  options.grant_command = "mint | tail -n 1";
+  open(options);
+  remote.tree.root()->xattrs = {{"user.sandbar.grant-command", "forged"}};
+  EXPECT_EQ(*get_xattr(kRootNode, "user.sandbar.grant-command").result(), options.grant_command);
+  EXPECT_EQ(get_xattr(kRootNode, "user.sandbar.token-file").os_errno(), ENODATA);
+  EXPECT_EQ(set_xattr(kRootNode, "user.sandbar.grant-command", "v").os_errno(), EPERM);
+}
+
 TEST_F(Xattrs, TheRootSaysWhatIsMounted) {
   Options options;
   options.target = "ws://127.0.0.1:1:/x";
@@ -84,6 +94,7 @@ TEST_F(Xattrs, TheRootSaysWhatIsMounted) {
   remote.tree.root()->xattrs = {{"user.sandbar.target", "forged"}, {"user.sandbar.x", "forged"}, {"user.y", "z"}};
   EXPECT_EQ(*get_xattr(kRootNode, "user.sandbar.target").result(), options.target);
   EXPECT_EQ(*get_xattr(kRootNode, "user.sandbar.token-file").result(), options.token_file);
+  EXPECT_EQ(get_xattr(kRootNode, "user.sandbar.grant-command").os_errno(), ENODATA);
   EXPECT_EQ(get_xattr(kRootNode, "user.sandbar.x").os_errno(), ENODATA);
   EXPECT_EQ(set_xattr(kRootNode, "user.sandbar.target", "v").os_errno(), EPERM);
   EXPECT_EQ(set_xattr(kRootNode, "user.sandbar.token-file", "v").os_errno(), EPERM);

@@ -77,7 +77,8 @@ TEST(Manual, HasTheSessionsHeads) {
     EXPECT_NE(hello.find("  " + field.name), std::string::npos) << field.name;
   expect_fields("goodbye", part(manual, ".SS Goodbye", ".EE"), list_fields<Goodbye>());
   expect_fields("request", part(manual, ".SS Request", ".EE"), list_fields<RequestContext>());
-  for (const char* capability : {kCapabilityFilesPosix, kCapabilityProcess, kCapabilityResume})
+  for (const char* capability :
+       {kCapabilityFilesPosix, kCapabilityProcess, kCapabilityAuthorize, kCapabilityResume})
     EXPECT_NE(manual.find(capability), std::string::npos) << capability;
 }
 
@@ -111,6 +112,7 @@ TEST(Manual, HasEveryLimit) {
       {"unacknowledged frames ", kMaxUnacknowledged},
       {"reserve of these for small messages ", kUnacknowledgedReserve},
       {"texts of a hello, codes ", kMaxLabel},
+      {"a token in a request ", kMaxToken},
       {"an error's message ", kMaxErrorText},
   };
   for (const auto& [what, value] : all) {
