@@ -10,6 +10,10 @@
 namespace sandbar::client {
 namespace {
 
+/// wait(2) and signal(7).
+constexpr std::uint32_t kMaxExitCode = 255;
+constexpr std::uint32_t kMaxSignal = 64;
+
 Error gone() { return make_error(Errc::disconnected, "", "the connection to the sandbox is lost"); }
 
 Error nobody_reads() { return os_error(EPIPE, "write", "the process does not read its input any more"); }
@@ -172,6 +176,9 @@ void ProcessState::on_lost_input(const Error& reason) {
 void ProcessState::on_exit(Result<RemoteFs::AnyAnswer> answer) {
   auto reply = reply_of<wire::WaitProcess>(std::move(answer));
   if (!reply) return finish(unknown_if_lost(std::move(reply).error(), "finished"));
+  // An agent can lie: what no process can end with must not become a code that means something else.
+  if (reply->code > kMaxExitCode || reply->signal > kMaxSignal)
+    return finish(make_error(Errc::protocol, "read how the command ended", "no process can end so"));
   status_ = ExitStatus{static_cast<int>(reply->code), static_cast<int>(reply->signal), reply->core_dumped};
   ended = true;
   input.fail(nobody_reads());

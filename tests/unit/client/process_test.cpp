@@ -88,6 +88,24 @@ TEST_F(ClientTest, ASpawnWhoseAnswerIsLostMayHaveStarted) {
       << process.error().message();
 }
 
+class ImpossibleEnd : public ClientTest,
+                      public ::testing::WithParamInterface<std::pair<std::uint32_t, std::uint32_t>> {};
+
+TEST_P(ImpossibleEnd, IsNeverAnExitCode) {
+  Process process = spawn();
+  agent_->run([&] {
+    end_outputs();
+    process_.exit(GetParam().first, GetParam().second);
+  });
+  const auto status = process.wait();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Errc::protocol);
+}
+
+INSTANTIATE_TEST_SUITE_P(ClientTest, ImpossibleEnd,
+                         ::testing::Values(std::pair{256U, 0U}, std::pair{0xFFFFFF00U, 0U}, std::pair{0U, 65U},
+                                           std::pair{0U, 0xFFFFFFFFU}));
+
 TEST_F(ClientTest, OutputThatIsLostIsNeverAnExitCode) {
   Process process = spawn();
   agent_->run([&] {
