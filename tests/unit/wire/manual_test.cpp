@@ -77,8 +77,7 @@ TEST(Manual, HasTheSessionsHeads) {
     EXPECT_NE(hello.find("  " + field.name), std::string::npos) << field.name;
   expect_fields("goodbye", part(manual, ".SS Goodbye", ".EE"), list_fields<Goodbye>());
   expect_fields("request", part(manual, ".SS Request", ".EE"), list_fields<RequestContext>());
-  for (const char* capability :
-       {kCapabilityFilesPosix, kCapabilityProcess, kCapabilityAuthorize, kCapabilityResume})
+  for (const char* capability : {kCapabilityFilesPosix, kCapabilityProcess, kCapabilityAuthorize, kCapabilityResume})
     EXPECT_NE(manual.find(capability), std::string::npos) << capability;
 }
 
