@@ -5,9 +5,9 @@ import hashlib
 import os
 import threading
 
+from chaos import Chaos
 from faulty import Background, FaultCase, pattern, seeds, sha256
 from harness import main, run, soak, wait_for
-from proxy import Chaos
 
 SIZE = soak(64 << 20, 1 << 30)
 # So slow that there is time for cuts: a block of check's takes 2 s, one of --soak's 10 s.
@@ -146,7 +146,7 @@ class Bulk(FaultCase):
         point = self.mount(self.via)
         (point / "f").write_bytes(pattern(3_000_000, 0))
         for distance in list(range(1, soak(80, 700), soak(7, 1))) + [1023, 4096, 65_543, 262_169, 300_007, 1_048_600]:
-            self.via.proxy.at(distance, lambda: self.via.proxy._cut_all(distance % 2 == 1))
+            self.via.proxy.at(distance, self.via.proxy.cutter(reset=distance % 2 == 1))
             data = pattern(5000 if distance < 5000 else 1_000_000, distance)
             with open(point / "f", "r+b", buffering=0) as file:
                 file.seek(distance)

@@ -11,9 +11,9 @@ import time
 import tempfile
 import unittest
 
+from chaos import Chaos
 from faulty import Background, FaultCase, pattern, seeds
 from harness import BIN, main, run, soak
-from proxy import Chaos
 
 THREADS = 4
 OPERATIONS = soak(250, 1500)  # of each thread, at least

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay between clients and an agent that breaks connections on purpose.
 
-As a module: FaultProxy, with its methods or a Chaos of random faults. By hand: proxy.py --help. What it will do depends
+As a module: FaultProxy, with its methods, or chaos.py's random faults. By hand: proxy.py --help. What it will do depends
 on the seed alone (when it meets which byte depends on the machine). It keeps a log of what it did.
 """
 
@@ -10,173 +10,13 @@ import asyncio
 import collections
 import contextlib
 import os
-import random
-import re
 import signal
 import socket
-import struct
 import threading
 import time
 
-CHUNK = 256 * 1024
-# What is kept of a direction while its receiver is slow; a delayed line holds a bandwidth-delay product more.
-QUEUE = 1024 * 1024
-DELAYED_QUEUE = 64 * 1024 * 1024
-# To tell a fault of the tests from one of what they test: random faults only count.
-CALM = os.environ.get("SANDBAR_NO_FAULTS") == "1"
-UP, DOWN = "up", "down"
-BOTH = (UP, DOWN)
-
-
-def parse_address(text):
-    """"HOST:PORT" or "unix:PATH", as (family, what connect(2) takes)."""
-    if text.startswith("unix:"):
-        return socket.AF_UNIX, text[len("unix:"):]
-    host, _, port = text.rpartition(":")
-    host = host.strip("[]")
-    return (socket.AF_INET6 if ":" in host else socket.AF_INET), (host, int(port))
-
-
-class Direction:
-    """One way of a connection: what was read and not yet written, and when it may be."""
-
-    def __init__(self, link, name, source, sink):
-        self.link, self.proxy, self.name, self.source, self.sink = link, link.proxy, name, source, sink
-        self.queue = collections.deque()  # (time from which it may be written, bytes)
-        self.queued = 0
-        self.ended = False  # the source has
-        self.shut = False  # and the sink was told
-        self.reading = self.writing = False
-        self.timer = None
-
-    def pump(self):
-        """Reads and writes what is possible now, and waits for what is not."""
-        if self.link.closed:
-            return
-        self.timer = None
-        self.write()
-        if not self.link.closed:
-            self.watch()
-
-    def watch(self):
-        loop, stalled = self.proxy.loop, self.proxy.is_stalled(self.name)
-        bound = DELAYED_QUEUE if self.proxy.delays[self.name] else QUEUE
-        read = not self.ended and not stalled and self.queued < bound and self.link.connected
-        due = self.queue[0][0] if self.queue else None
-        now = loop.time()
-        wait = None
-        if due is not None and not stalled:
-            wait = max(due - now, self.proxy.budget_wait(self.name, now))
-        write = wait is not None and wait <= 0
-        if read != self.reading:
-            loop.add_reader(self.source, self.on_readable) if read else loop.remove_reader(self.source)
-            self.reading = read
-        if write != self.writing:
-            loop.add_writer(self.sink, self.pump) if write else loop.remove_writer(self.sink)
-            self.writing = write
-        if wait is not None and wait > 0 and self.timer is None:
-            self.timer = loop.call_later(wait, self.pump)
-
-    def on_readable(self):
-        try:
-            piece = self.source.recv(CHUNK)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self.link.close("the peer reset", reset=True)
-            return
-        if piece:
-            self.queue.append((self.proxy.loop.time() + self.proxy.delays[self.name], memoryview(piece)))
-            self.queued += len(piece)
-        else:
-            self.ended = True
-        self.pump()
-
-    def write(self):
-        now = self.proxy.loop.time()
-        while self.queue and not self.proxy.is_stalled(self.name) and self.queue[0][0] <= now:
-            piece = self.queue[0][1]
-            most = min(len(piece), self.proxy.allowance(self.name, now), self.link.left[self.name])
-            if most <= 0 and self.link.left[self.name] > 0:
-                return
-            try:
-                count = self.sink.send(piece[:most]) if most > 0 else 0
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                self.link.close("the receiver went away", reset=True)
-                return
-            self.queued -= count
-            self.queue[0] = (self.queue[0][0], piece[count:])
-            if not self.queue[0][1]:
-                self.queue.popleft()
-            self.link.left[self.name] -= count
-            self.proxy.on_forwarded(self.name, count)
-            if self.link.closed:
-                return
-            if self.link.left[self.name] <= 0:
-                self.proxy.note(f"truncated {self.name}")
-                self.link.close("truncated", reset=False)
-                return
-        if self.ended and not self.queue and not self.shut:
-            self.shut = True
-            with contextlib.suppress(OSError):
-                self.sink.shutdown(socket.SHUT_WR)
-            if all(way.shut for way in self.link.ways):
-                self.link.close("both ended")
-
-    def detach(self):
-        if self.reading:
-            self.proxy.loop.remove_reader(self.source)
-        if self.writing:
-            self.proxy.loop.remove_writer(self.sink)
-        if self.timer is not None:
-            self.timer.cancel()
-        self.reading = self.writing = False
-
-
-class Link:
-    """One connection of a client, and ours to the agent for it."""
-
-    def __init__(self, proxy, client):
-        self.proxy, self.client = proxy, client
-        self.closed = self.connected = False
-        self.left = {UP: float("inf"), DOWN: float("inf")}  # bytes until it is cut
-        family, self.address = proxy.upstream
-        self.server = socket.socket(family, socket.SOCK_STREAM)
-        self.server.setblocking(False)
-        for end in (self.client, self.server):
-            if end.family != socket.AF_UNIX:
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.ways = [Direction(self, UP, self.client, self.server), Direction(self, DOWN, self.server, self.client)]
-
-    async def connect(self):
-        try:
-            await self.proxy.loop.sock_connect(self.server, self.address)
-        except OSError as error:
-            self.close(f"the agent cannot be reached: {error}", reset=True)
-            return
-        if self.closed:
-            return
-        self.connected = True
-        for way in self.ways:
-            way.pump()
-
-    def close(self, why, reset=False):
-        """Ends both connections at once; what is queued is lost."""
-        if self.closed:
-            return
-        self.closed = True
-        for way in self.ways:
-            way.detach()
-        for end in (self.client, self.server):
-            with contextlib.suppress(OSError):
-                if reset:
-                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                else:
-                    end.shutdown(socket.SHUT_RDWR)
-            end.close()
-        self.proxy.links.discard(self)
+from chaos import Chaos, run_script
+from relay import BOTH, CHUNK, DOWN, UP, Link, parse_address
 
 
 class FaultProxy:
@@ -308,6 +148,10 @@ class FaultProxy:
     def at(self, total_bytes, action):
         """Calls action() on the proxy's thread when so many bytes more have been forwarded, both directions together."""
         self.do(lambda: (self.at_bytes.append((sum(self.total.values()) + total_bytes, action)), self.at_bytes.sort(key=lambda item: item[0])))
+
+    def cutter(self, reset=False):
+        """An action for at()."""
+        return lambda: self._cut_all(reset)
 
     # On the thread of the proxy.
 
@@ -467,109 +311,6 @@ class FaultProxy:
             self.tokens[way] -= count
         while self.at_bytes and self.at_bytes[0][0] <= sum(self.total.values()):
             self.at_bytes.pop(0)[1]()
-
-
-class Chaos:
-    """Random faults, one after another, until it is stopped. The sequence of faults and pauses depends on the seed only.
-    kinds: cut, reset, truncate, stall, refuse, delay. $SANDBAR_NO_FAULTS=1 leaves the faults out."""
-
-    def __init__(self, proxy, seed, every=(0.1, 0.5), kinds=("cut", "reset", "truncate"), longest_stall=0.8):
-        self.proxy, self.random = proxy, random.Random(seed)
-        self.every, self.kinds, self.longest_stall = every, kinds, longest_stall
-        self.timer = None
-        self.done = 0
-
-    def start(self):
-        self.proxy.do(self.plan)
-        return self
-
-    def stop(self):
-        def end():
-            if self.timer is not None:
-                self.timer.cancel()
-            self.timer = None
-            self.proxy.stalled = {UP: False, DOWN: False}
-            self.proxy.delays = {UP: 0.0, DOWN: 0.0}
-            self.proxy.refusing = 0
-            self.proxy._accept()
-            self.proxy.pump_all()
-
-        self.proxy.do(end)
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def plan(self):
-        self.timer = self.proxy.loop.call_later(self.random.uniform(*self.every), self.act)
-
-    def act(self):
-        # Every fault takes the same numbers, so that the sequence is the seed's.
-        kind = self.random.choice(self.kinds)
-        way = self.random.choice(BOTH)
-        part = self.random.random()
-        if CALM:
-            self.done += 1
-        elif kind in ("cut", "reset"):
-            self.done += self.proxy._cut_all(kind == "reset") > 0
-        elif kind == "truncate":
-            self.done += len(self.proxy.links) > 0
-            self.proxy._truncate(int(2 ** (part * 18)) - 1, way)
-        elif kind == "stall":
-            self.done += 1
-            self.proxy._stall(part * self.longest_stall, BOTH if part < 0.5 else (way,))
-        elif kind == "refuse":
-            self.done += self.proxy._cut_all(False) > 0
-            self.proxy._refuse(part * self.longest_stall)
-        elif kind == "delay":
-            self.done += 1
-            self.proxy._set(self.proxy.delays, part * 0.05, (way,))
-        self.plan()
-
-
-STEP = re.compile(r"(?P<at>\d+(\.\d+)?)(?P<unit>ms|s|B|KB|MB|GB) +(?P<what>[a-z]+)(?P<rest>( +\S+)*)")
-UNITS = {"ms": 0.001, "s": 1, "B": 1, "KB": 1000, "MB": 1_000_000, "GB": 1_000_000_000}
-
-
-def apply_step(proxy, what, words):
-    """One step of a script, on the thread of the proxy."""
-    ways = tuple(word for word in words if word in BOTH) or BOTH
-    numbers = [float(word) for word in words if re.fullmatch(r"\d+(\.\d+)?", word)]
-    first = numbers[0] if numbers else None
-    seconds = None if first is None else first / 1000
-    text = [word for word in words if word not in BOTH]
-    steps = {
-        "cut": lambda: proxy._cut_all(False),
-        "reset": lambda: proxy._cut_all(True),
-        "truncate": lambda: proxy._truncate(int(first or 0), ways[0]),
-        "stall": lambda: proxy._stall(seconds, ways),
-        "resume": lambda: proxy._resume(ways),
-        "delay": lambda: proxy._set(proxy.delays, seconds or 0.0, ways),
-        "throttle": lambda: proxy._set(proxy.rate, first, ways),
-        "refuse": lambda: proxy._refuse(seconds),
-        "redirect": lambda: proxy.answers.append(
-            f"HTTP/1.1 302 Found\r\nLocation: {text[0]}\r\nContent-Length: 0\r\n\r\n".encode()),
-        "upstream": lambda: proxy.set_upstream(text[0]),
-    }
-    if what not in steps:
-        raise ValueError(f"unknown action {what}; there are {', '.join(steps)}")
-    return steps[what]
-
-
-def run_script(proxy, script):
-    """Plans "WHEN ACTION [ARGUMENT...]; ..."."""
-    for line in filter(None, (part.strip() for part in script.replace("\n", ";").split(";"))):
-        step = STEP.fullmatch(line)
-        if step is None:
-            raise ValueError(f"cannot read {line!r}; an example: 1.5s stall 500 up")
-        act = apply_step(proxy, step["what"], step["rest"].split())
-        when = float(step["at"]) * UNITS[step["unit"]]
-        if step["unit"] in ("ms", "s"):
-            proxy.do(proxy.loop.call_later, when, act)
-        else:
-            proxy.at(int(when), act)
 
 
 def main():

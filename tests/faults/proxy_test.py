@@ -10,9 +10,11 @@ import threading
 import time
 import unittest
 
+from chaos import Chaos, run_script
 from faulty import pattern
 from harness import main
-from proxy import DOWN, UP, Chaos, FaultProxy, run_script
+from proxy import FaultProxy
+from relay import DOWN, UP
 
 
 class Echo:
