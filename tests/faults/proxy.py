@@ -35,6 +35,8 @@ class FaultProxy:
         self.at_bytes = []  # (total of both directions, what to do)
         self.answers = collections.deque()  # for the next connections: bytes to say instead of relaying, or None: say nothing
         self.holes = set()
+        self.first_bytes = None  # of the agent's, after which each new connection is cut
+        self.silent_after = None  # or says nothing more
         self.counts = collections.Counter()
         self.connections = 0
         self.refusing = 0

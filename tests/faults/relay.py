@@ -47,6 +47,7 @@ class Direction:
     def watch(self):
         loop, stalled = self.proxy.loop, self.proxy.is_stalled(self.name)
         bound = DELAYED_QUEUE if self.proxy.delays[self.name] else QUEUE
+        stalled = stalled or (self.name == DOWN and self.link.until_silent <= 0)
         read = not self.ended and not stalled and self.queued < bound and self.link.connected
         due = self.queue[0][0] if self.queue else None
         now = loop.time()
@@ -83,6 +84,8 @@ class Direction:
         while self.queue and not self.proxy.is_stalled(self.name) and self.queue[0][0] <= now:
             piece = self.queue[0][1]
             most = min(len(piece), self.proxy.allowance(self.name, now), self.link.left[self.name])
+            if self.name == DOWN:
+                most = min(most, self.link.until_silent)
             if most <= 0 and self.link.left[self.name] > 0:
                 return
             try:
@@ -97,6 +100,8 @@ class Direction:
             if not self.queue[0][1]:
                 self.queue.popleft()
             self.link.left[self.name] -= count
+            if self.name == DOWN:
+                self.link.until_silent -= count
             self.proxy.on_forwarded(self.name, count)
             if self.link.closed:
                 return
@@ -128,6 +133,9 @@ class Link:
         self.proxy, self.client = proxy, client
         self.closed = self.connected = False
         self.left = {UP: float("inf"), DOWN: float("inf")}  # bytes until it is cut
+        if proxy.first_bytes is not None:
+            self.left[DOWN] = proxy.first_bytes
+        self.until_silent = float("inf") if proxy.silent_after is None else proxy.silent_after
         family, self.address = proxy.upstream
         self.server = socket.socket(family, socket.SOCK_STREAM)
         self.server.setblocking(False)
