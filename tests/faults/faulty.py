@@ -14,7 +14,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 
-from harness import EXEC, Agent, Case, soak  # noqa: E402  pylint: disable=wrong-import-position
+from harness import EXEC, Agent, Case, main, soak, wait_for  # noqa: E402,F401
 from proxy import FaultProxy  # noqa: E402
 
 # The connection is lost for good after this many seconds without a byte: mux's dead_after.
