@@ -43,18 +43,21 @@ class Scene:
 
     def __init__(self, root, point):
         self.root, self.point = root, point
-        for name in ("read", "write", "stat", "open", "unlink", "rename", "link", "chmod", "utimens", "truncate", "xattr",
-                     "getxattr", "fsync", "ftruncate", "fallocate", "seek", "copy", "lock", "flock", "append", "fstat",
-                     "mmap", "direct", "listxattr", "close"):
+        # What changes a directory has one of its own: the kernel lets one at a time into each.
+        for name in ("append", "unlink", "rename", "link", "chmod", "utimens", "truncate", "xattr", "listxattr", "create", "mkdir",
+                     "rmdir", "sym", "mkfifo", "stat", "open"):
+            (root / (name + ".d")).mkdir()
+            (root / (name + ".d") / name).write_bytes(name.encode() * 1000)
+        for name in ("read", "write", "fsync", "ftruncate", "fallocate", "seek", "copy", "lock", "flock", "fstat", "mmap", "direct",
+                     "close"):
             (root / name).write_bytes(name.encode() * 1000)
         os.symlink("read", root / "symlink")
         (root / "full").mkdir()
         for number in range(10):
             (root / "full" / str(number)).touch()
-        (root / "empty").mkdir()
+        (root / "rmdir.d/empty").mkdir()
         self.files = {name: os.open(point / name, os.O_RDWR) for name in
-                      ("read", "write", "fsync", "ftruncate", "fallocate", "seek", "copy", "lock", "flock", "append", "fstat",
-                       "close")}
+                      ("read", "write", "fsync", "ftruncate", "fallocate", "seek", "copy", "lock", "flock", "fstat", "close")}
         self.direct = os.open(point / "direct", os.O_RDWR | os.O_DIRECT)
         self.top = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
         self.full = os.open(point / "full", os.O_RDONLY | os.O_DIRECTORY)
@@ -70,7 +73,7 @@ class Scene:
             raise OSError(number, os.strerror(number))
 
     def append(self):
-        with open(self.point / "append", "ab", buffering=0) as file:
+        with open(self.point / "append.d/append", "ab", buffering=0) as file:
             file.write(b"x")
 
     def read_direct(self):
@@ -89,17 +92,20 @@ class Scene:
             "copy_range": lambda: os.copy_file_range(files["read"], files["copy"], 4096, 4096, 8192),
             "lock": lambda: fcntl.lockf(files["lock"], fcntl.LOCK_EX | fcntl.LOCK_NB),
             "flock": lambda: fcntl.flock(files["flock"], fcntl.LOCK_EX | fcntl.LOCK_NB),
-            "lookup": lambda: os.stat(point / "nobody"), "stat": lambda: os.stat(point / "stat"),
-            "open": lambda: os.close(os.open(point / "open", os.O_RDONLY)),
+            "lookup": lambda: os.stat(point / "nobody"), "stat": lambda: os.stat(point / "stat.d/stat"),
+            "open": lambda: os.close(os.open(point / "open.d/open", os.O_RDONLY)),
             "list": lambda: os.listdir(self.full), "readlink": lambda: os.readlink(point / "symlink"),
-            "create": lambda: os.close(os.open(point / "created", os.O_CREAT | os.O_WRONLY)),
-            "mkdir": lambda: os.mkdir(point / "made"), "rmdir": lambda: os.rmdir(point / "empty"),
-            "unlink": lambda: os.unlink(point / "unlink"), "rename": lambda: os.rename(point / "rename", point / "renamed"),
-            "link": lambda: os.link(point / "link", point / "linked"), "make symlink": lambda: os.symlink("x", point / "sym"),
-            "mkfifo": lambda: os.mkfifo(point / "fifo"), "chmod": lambda: os.chmod(point / "chmod", 0o600),
-            "utimens": lambda: os.utime(point / "utimens", (1, 1)), "truncate": lambda: os.truncate(point / "truncate", 3),
-            "setxattr": lambda: os.setxattr(point / "xattr", "user.a", b"b"),
-            "listxattr": lambda: os.listxattr(point / "listxattr"), "statfs": lambda: os.statvfs(point),
+            "create": lambda: os.close(os.open(point / "create.d/created", os.O_CREAT | os.O_WRONLY)),
+            "mkdir": lambda: os.mkdir(point / "mkdir.d/made"), "rmdir": lambda: os.rmdir(point / "rmdir.d/empty"),
+            "unlink": lambda: os.unlink(point / "unlink.d/unlink"),
+            "rename": lambda: os.rename(point / "rename.d/rename", point / "rename.d/renamed"),
+            "link": lambda: os.link(point / "link.d/link", point / "link.d/linked"),
+            "make symlink": lambda: os.symlink("x", point / "sym.d/made"), "mkfifo": lambda: os.mkfifo(point / "mkfifo.d/fifo"),
+            "chmod": lambda: os.chmod(point / "chmod.d/chmod", 0o600),
+            "utimens": lambda: os.utime(point / "utimens.d/utimens", (1, 1)),
+            "truncate": lambda: os.truncate(point / "truncate.d/truncate", 3),
+            "setxattr": lambda: os.setxattr(point / "xattr.d/xattr", "user.a", b"b"),
+            "listxattr": lambda: os.listxattr(point / "listxattr.d/listxattr"), "statfs": lambda: os.statvfs(point),
         }
 
     def close(self):
@@ -136,16 +142,16 @@ class Silence(FaultCase):
     def check_effects(self, root):
         """What the operations have done is there."""
         self.assertEqual((root / "write").read_bytes()[100:5100], b"y" * 5000)
-        self.assertEqual((root / "append").read_bytes(), b"append" * 1000 + b"x")
+        self.assertEqual((root / "append.d/append").read_bytes(), b"append" * 1000 + b"x")
         self.assertEqual((root / "mmap").read_bytes()[5:6], b"!")
         self.assertEqual((root / "ftruncate").stat().st_size, 10)
-        self.assertEqual((root / "truncate").read_bytes(), b"tru")
-        self.assertEqual((root / "chmod").stat().st_mode & 0o777, 0o600)
-        self.assertEqual(int((root / "utimens").stat().st_mtime), 1)
-        self.assertEqual(os.getxattr(root / "xattr", "user.a"), b"b")
-        for name in ("created", "made", "renamed", "linked", "fifo"):
+        self.assertEqual((root / "truncate.d/truncate").read_bytes(), b"tru")
+        self.assertEqual((root / "chmod.d/chmod").stat().st_mode & 0o777, 0o600)
+        self.assertEqual(int((root / "utimens.d/utimens").stat().st_mtime), 1)
+        self.assertEqual(os.getxattr(root / "xattr.d/xattr", "user.a"), b"b")
+        for name in ("create.d/created", "mkdir.d/made", "rename.d/renamed", "link.d/linked", "mkfifo.d/fifo"):
             self.assertTrue((root / name).exists(), name)
-        for name in ("empty", "unlink", "rename"):
+        for name in ("rmdir.d/empty", "unlink.d/unlink", "rename.d/rename"):
             self.assertFalse((root / name).exists(), name)
 
     def finish_all(self, waiting, scene):
@@ -201,7 +207,7 @@ class Silence(FaultCase):
             via.proxy.refuse()
             via.proxy.cut_all()
             via.proxy.set_upstream(other.url[len("ws://"):])
-            waiting = self.start_all(scene) if not (via.root / "created").exists() else {}
+            waiting = self.start_all(scene) if not (via.root / "create.d/created").exists() else {}
             work = Background(os.listdir, scene.point)
             time.sleep(3)
             via.proxy.accept()
@@ -290,10 +296,10 @@ class Limits(Silence):
         via = self.through_proxy()
         scene = self.scene(via)
         ways = {
-            "stat": ["stat", scene.point / "stat"], "cat": ["cat", scene.point / "read"], "ls": ["ls", scene.point / "full"],
-            "mkdir": ["mkdir", scene.point / "made"], "rm": ["rm", scene.point / "unlink"],
-            "mv": ["mv", scene.point / "rename", scene.point / "renamed"],
-            "write": ["sh", "-c", f"echo x >> {scene.point}/append"],
+            "stat": ["stat", scene.point / "stat.d/stat"], "cat": ["cat", scene.point / "read"], "ls": ["ls", scene.point / "full"],
+            "mkdir": ["mkdir", scene.point / "mkdir.d/made"], "rm": ["rm", scene.point / "unlink.d/unlink"],
+            "mv": ["mv", scene.point / "rename.d/rename", scene.point / "rename.d/renamed"],
+            "write": ["sh", "-c", f"echo x >> {scene.point}/append.d/append"],
             "flock": [sys.executable, "-c", f"import fcntl; fcntl.flock(open('{scene.point}/flock'), fcntl.LOCK_EX)"],
         }
         via.proxy.stall()

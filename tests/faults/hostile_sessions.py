@@ -20,6 +20,7 @@ class Resume(HostileCase):
         peer.send(OPEN, 1)
         peer.send(OPEN, 3)
         peer.ask("spawn", id="victim", argv=["sh", "-c", "cat > stolen; sleep 1000"], stdin=1, stdout=3)
+        wait_for("the command", lambda: (self.box.root / "stolen").exists())
         return peer, theirs["session"]
 
     def refused(self, peer, *codes, **fields):
@@ -188,8 +189,7 @@ class Resume(HostileCase):
         wait_for("the command to see its end", lambda: "sleep" in run("ps", "-o", "args", "--ppid", self.child(), check=False).stdout)
 
     def child(self):
-        with open(f"/proc/{self.box.process.pid}/task/{self.box.process.pid}/children", encoding="ascii") as file:
-            return file.read().split()[0]
+        return run("ps", "-o", "pid=", "--ppid", self.box.process.pid, check=False).stdout.split()[0]
 
     def test_sessions_without_end(self):
         """Detached sessions are bounded together, in number and in bytes."""

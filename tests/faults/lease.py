@@ -12,7 +12,7 @@ import time
 
 from agent_stops import drivers
 from faulty import Background, FaultCase, pattern
-from harness import EXEC, main, soak, wait_for
+from harness import EXEC, main, run, soak, wait_for
 
 LEASE = 2  # seconds
 AWAY = LEASE + 3
@@ -127,6 +127,7 @@ class Lease(FaultCase):
         _, err = command.communicate(timeout=60)
         self.assertEqual(command.returncode, 125, err)
         self.assertRegex(err, rb"(?m)^sandbox-exec: .+")
+        wait_for("the way to be free", lambda: self.via.proxy.listener is not None)
         self.assertEqual(self.exec(self.via, "echo", "again").stdout, "again\n")
 
     def test_exec_goes_on_within_the_lease(self):
@@ -201,8 +202,7 @@ class Lease(FaultCase):
             return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS"))
 
     def children(self):
-        with open(f"/proc/{self.box.process.pid}/task/{self.box.process.pid}/children", encoding="ascii") as file:
-            return file.read().split()
+        return run("ps", "-o", "pid=", "--ppid", self.box.process.pid, check=False).stdout.split()
 
 
 if __name__ == "__main__":
