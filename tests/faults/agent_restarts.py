@@ -17,7 +17,7 @@ from chaos import CALM
 from faulty import Background, FaultCase, pattern, seeds
 from harness import main, run, soak, wait_for
 
-KILLS = soak(5, 40)
+KILLS = soak(4, 40)
 # What an operation may say whose fate nobody knows: the agent died behind its beginning and before its record.
 UNKNOWN = {errno.EIO}
 
@@ -25,7 +25,7 @@ UNKNOWN = {errno.EIO}
 class Killer:
     """Kills and restarts the agent at times that a seed gives, on a thread of its own."""
 
-    def __init__(self, agent, seed, every=(0.2, 0.9), down=(0.0, 0.3)):
+    def __init__(self, agent, seed, every=(0.8, 1.6), down=(0.0, 0.2)):
         self.agent, self.random, self.every, self.down = agent, random.Random(seed), every, down
         self.kills = 0
         self.ending = threading.Event()
@@ -170,7 +170,7 @@ class Restarts(FaultCase):
                 for path in self.root.iterdir():
                     run("rm", "-rf", path)
                 trees, count, versions = self.storm(seed, tree, renames, save)
-                self.assertGreater(min(trees, count, versions), 3)
+                self.assertGreaterEqual(min(trees, count, versions), 2)
                 self.check_trees(trees)
 
     def make(self, function, *arguments):
@@ -204,8 +204,9 @@ class Restarts(FaultCase):
         with tarfile.open(archive, "w") as tar:
             tar.add(source, "tree")
         silent = 0
-        with Killer(self.box, 1, every=(0.05, 0.4)) as killer:
-            for number in range(soak(4, 30)):
+        with Killer(self.box, 1, every=(0.7, 1.5)) as killer:
+            number = 0
+            while number < soak(3, 30) or killer.kills < 3:
                 into = self.point / f"into{number}"
                 done = run("sh", "-c", f"mkdir -p {into} && tar xf {archive} -C {into}", check=False, timeout=90)
                 if done.returncode == 0:
@@ -214,9 +215,9 @@ class Restarts(FaultCase):
                 else:
                     self.assertRegex(done.stderr, "Input/output error")
                     self.assertNotRegex(done.stderr, "not connected|timed out|Stale")
+                number += 1
             kills = killer.kills
-        self.assertGreater(kills, 1)
-        print(f"{silent} of {soak(4, 30)} with {kills} kills", flush=True)
+        print(f"{silent} of {number} whole, {kills} kills", flush=True)
 
     def test_git(self):
         """Every commit that git reports is there, and the repository is sound."""
