@@ -267,7 +267,8 @@ class FileOperations(FaultCase):
         total = sum((pair.counts for pair in pairs), collections.Counter())
         print(f"seed {seed}: {sum(total.values())} operations, {dict(self.proxies[-1].counts)}, "
               f"{time.monotonic() - start:.1f} s", flush=True)
-        self.assertGreater(len(total), 20, "not every kind of operation happened")
+        if "operations" not in faults:
+            self.assertGreater(len(total), 20, "not every kind of operation happened")
 
     def test_cuts(self):
         for seed in seeds():

@@ -75,13 +75,17 @@ class HostileAgent(FaultCase):
         self.assertEqual(waiting.head["op"], "wait_process")
         return process, peer, spawn.head, waiting.channel
 
+    @staticmethod
+    def say_exit(peer, spawn, number, **how):
+        for name in ("stdout", "stderr"):
+            peer.send(END, spawn[name])
+        peer.send(RESPONSE, number, {"is": "exit", **how})
+
     def test_an_agent_of_ours_is_understood(self):
         """Else the rest would show nothing."""
         process, peer, spawn, number = self.running_exec()
         peer.send(DATA, spawn["stdout"], body=b"out\n")
-        for name in ("stdout", "stderr"):
-            peer.send(END, spawn[name])
-        peer.send(RESPONSE, number, {"is": "exit", "code": 5})
+        self.say_exit(peer, spawn, number, code=5)
         out, err = process.communicate(timeout=30)
         self.assertEqual((process.returncode, out), (5, b"out\n"), err)
 
@@ -111,9 +115,10 @@ class HostileAgent(FaultCase):
             "response to nothing": lambda p, s, n: p.send(RESPONSE, 4711, {"is": "empty"}),
             "wrong answer": lambda p, s, n: p.send(RESPONSE, n, {"is": "empty"}),
             "unknown answer": lambda p, s, n: p.send(RESPONSE, n, {"is": "nonsense"}),
-            "exit without a reason": lambda p, s, n: p.send(RESPONSE, n, {"is": "exit", "signal": 10**6}),
+            "a signal that is none": lambda p, s, n: self.say_exit(p, s, n, signal=10**6),
+            "a code that is none": lambda p, s, n: self.say_exit(p, s, n, code=256),
             "data on nothing": lambda p, s, n: p.send(DATA, 999, body=b"x"),
-            "data beyond the credit": lambda p, s, n: [p.send(DATA, s["stdin"], body=b"x" * 262_144) for _ in range(20)],
+            "data beyond the credit": lambda p, s, n: [p.send(DATA, s["stdout"], body=b"x" * 262_144) for _ in range(20)],
             "odd channel": lambda p, s, n: p.send(OPEN, 1001), "credit beyond": lambda p, s, n: p.send(CREDIT, s["stdin"], {"bytes": 1 << 20}),
             "frame too large": lambda p, s, n: p.web.raw(p.web.header(1 << 40)), "short": lambda p, s, n: p.web.send(b"\x01"),
             "cancel of nothing and goodbye": lambda p, s, n: (p.send(CANCEL, 5), p.send(GOODBYE, 0, {"code": "protocol"})),
@@ -211,9 +216,7 @@ class HostileAgent(FaultCase):
         self.assertEqual((theirs["session"], theirs["fence"], theirs["received"]), (SESSION["session"], 1, sent))
         again.received, again.sent = got, sent
         again.send(DATA, spawn["stdout"], body=b"after\n")
-        for name in ("stdout", "stderr"):
-            again.send(END, spawn[name])
-        again.send(RESPONSE, number, {"is": "exit", "code": 6})
+        self.say_exit(again, spawn, number, code=6)
         out, err = process.communicate(timeout=30)
         self.assertEqual((process.returncode, out), (6, b"after\n"), err)
 

@@ -85,7 +85,7 @@ class Lease(FaultCase):
             self.away()
             self.via.proxy.resume()
             work.join()
-        self.assertGreater(count, 100)
+        self.assertGreater(count, 10)
         self.assertEqual((self.root / "log").read_text(), "".join(f"{number}\n" for number in range(count)))
 
     def test_locks_are_lost_and_said_to_be(self):
@@ -118,6 +118,7 @@ class Lease(FaultCase):
             self.assertFalse(self.is_free(self.root / "f"))
             self.assertEqual(os.pwrite(held, b"C", 0), 1)
             self.assertFalse(self.is_free(self.root / "f"))
+            time.sleep(0.2)  # a connection that has lasted: the next one is tried at once, well within the lease
 
     def test_exec_says_that_it_does_not_know(self):
         command = self.start_exec(self.via, "sh", "-c", "echo $$; sleep 1000")
@@ -139,8 +140,9 @@ class Lease(FaultCase):
 
     def test_a_killed_exec_leaves_no_process(self):
         """SIGHUP, but not before the lease is over; and what does not obey, SIGKILL."""
+        # Its streams are gone by then: what sh says about its killed child would be its end.
         trap = self.root / "hup"
-        command = self.start_exec(self.via, "sh", "-c", f"trap 'echo hup > {trap}; exit' HUP; echo $$; while :; do sleep 0.05; done")
+        command = self.start_exec(self.via, "sh", "-c", f"exec 2>/dev/null; trap 'echo hup > {trap}; exit' HUP; echo $$; while :; do sleep 0.05; done")
         pid = int(command.stdout.readline())
         killed = time.monotonic()
         command.kill()

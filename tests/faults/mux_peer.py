@@ -3,7 +3,6 @@
 well-behaved end would. Blocking sockets; one thread each."""
 
 import base64
-import contextlib
 import hashlib
 import json
 import os
@@ -231,25 +230,29 @@ class Server:
         self.listener.close()
 
     def accept(self, says_hello=True, **fields):
-        """A Peer whose upgrade and hellos are done, and the client's hello."""
-        connection, _ = self.listener.accept()
-        connection.settimeout(20)
-        web = WebSocket(connection, masks=False)
-        try:
-            request = web.until(b"\r\n\r\n")
-            key = next(line.split(b":", 1)[1].strip() for line in request.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key:"))
-            accept = base64.b64encode(hashlib.sha1(key + GUID).digest())
-            web.raw(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + accept +
-                    b"\r\nSec-WebSocket-Protocol: sandbox-mux.v1\r\n\r\n")
-            peer = Peer(web)
-            theirs = peer.receive(HELLO).head
+        """A Peer whose upgrade and hellos are done, and the client's hello. One that went away before is not counted: a client
+        that has ended may have tried to come back."""
+        while True:
+            connection, _ = self.listener.accept()
+            connection.settimeout(20)
+            try:
+                peer, theirs = self.greet(WebSocket(connection, masks=False))
+            except Closed:
+                connection.close()
+                continue
             if says_hello:
                 peer.send(HELLO, 0, {**self.greeting(), **fields})
             return peer, theirs
-        except BaseException:
-            with contextlib.suppress(OSError):
-                connection.close()
-            raise
+
+    @staticmethod
+    def greet(web):
+        request = web.until(b"\r\n\r\n")
+        key = next(line.split(b":", 1)[1].strip() for line in request.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key:"))
+        accept = base64.b64encode(hashlib.sha1(key + GUID).digest())
+        web.raw(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + accept +
+                b"\r\nSec-WebSocket-Protocol: sandbox-mux.v1\r\n\r\n")
+        peer = Peer(web)
+        return peer, peer.receive(HELLO).head
 
     @staticmethod
     def greeting():
