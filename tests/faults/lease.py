@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 from agent_stops import drivers
@@ -48,7 +49,7 @@ class Lease(FaultCase):
         point = self.mount(self.via)
         file = os.open(point / "f", os.O_RDWR)
         self.addCleanup(os.close, file)
-        for round_ in range(soak(2, 10)):
+        for round_ in range(soak(1, 10)):
             listing = os.scandir(point / "dir")
             first = next(listing).name
             self.away()
@@ -68,25 +69,34 @@ class Lease(FaultCase):
         (point / "log").write_text("")
         file = os.open(point / "log", os.O_WRONLY | os.O_APPEND)
         self.addCleanup(os.close, file)
-        count = 0
+        count, stop = 0, threading.Event()
 
-        def append(until):
+        def append():
             nonlocal count
-            while time.monotonic() < until:
+            while not stop.is_set():
                 os.write(file, f"{count}\n".encode())
                 count += 1
 
-        for round_ in range(soak(3, 20)):
-            work = Background(append, time.monotonic() + 1 + AWAY)
-            time.sleep(0.1 + 0.07 * round_)
+        def wait_for_more():
+            goal = count + 20
+            wait_for("appends to go on", lambda: count >= goal or not work.is_running, 60)
+
+        work = Background(append)
+        for _ in range(soak(2, 20)):
+            wait_for_more()
             # What the agent did, and the client never heard of: its answers do not come through.
             self.via.proxy.stall(directions=("down",))
-            time.sleep(0.2)
+            wait_for("one that is done and not answered", lambda: self.is_ahead(count))
             self.away()
             self.via.proxy.resume()
-            work.join()
-        self.assertGreater(count, 10)
+            wait_for_more()
+        stop.set()
+        work.join()
         self.assertEqual((self.root / "log").read_text(), "".join(f"{number}\n" for number in range(count)))
+
+    def is_ahead(self, count):
+        """Whether the sandbox has more lines than the client knows of."""
+        return len((self.root / "log").read_text().splitlines()) > count
 
     def test_locks_are_lost_and_said_to_be(self):
         point = self.mount(self.via)
