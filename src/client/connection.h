@@ -61,8 +61,6 @@ class Connection {
   virtual void on_lost(base::Function<void(Error)> lost) = 0;
   /// `told` runs at each event, in a turn of its own.
   virtual void on_event(base::Function<void(const ConnectionEvent&)> told) = 0;
-  /// The machine's network is another: what waits to try again does so now.
-  virtual void network_changed() = 0;
 };
 
 /// Destroying it gives up and releases everything, at any stage.

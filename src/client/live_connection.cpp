@@ -106,8 +106,7 @@ void LiveConnection::on_ready(const wire::Hello& peer_hello) {
   }
   files_->restart(*session_);
   keep_grants();
-  broken_ = false;
-  tell(ConnectionEvent::Kind::renewed);
+  mended(ConnectionEvent::Kind::renewed);
 }
 
 void LiveConnection::on_request(mux::Message, mux::Responder responder) {
@@ -136,8 +135,7 @@ void LiveConnection::on_resumed(const wire::Hello& peer_hello) {
   loop_.cancel(lease_timer_);
   files_->connection_resumed();
   if (peer_hello.locks_lost) files_->locks_lost();
-  broken_ = false;
-  tell(ConnectionEvent::Kind::resumed);
+  mended(ConnectionEvent::Kind::resumed);
 }
 
 void LiveConnection::on_closed(const Error& reason) {
@@ -154,14 +152,19 @@ void LiveConnection::on_closed(const Error& reason) {
   over_ = true;
   loop_.cancel(lease_timer_);
   if (!std::exchange(broken_, true)) tell(ConnectionEvent::Kind::lost, reason);
-  tell(std::exchange(begun_, false) ? ConnectionEvent::Kind::session_lost : ConnectionEvent::Kind::failed, reason);
-  // An agent that does not know the session was reached, and takes a new one.
-  if (reason.code == Errc::unknown) {
-    loop_.cancel(timer_);
-    timer_ = loop_.schedule({}, guarded(&LiveConnection::dial_now));
-    return;
-  }
+  const bool had_begun = std::exchange(begun_, false);
+  tell(had_begun ? ConnectionEvent::Kind::session_lost : ConnectionEvent::Kind::failed, reason);
   dial_later();
+  if (!had_begun || reason.code != Errc::unknown) return;
+  // An agent that does not know the session was reached, and takes a new one at once.
+  loop_.cancel(timer_);
+  timer_ = loop_.schedule({}, guarded(&LiveConnection::dial_now));
+}
+
+void LiveConnection::mended(ConnectionEvent::Kind how) {
+  broken_ = false;
+  network_.reset();
+  tell(how);
 }
 
 void LiveConnection::settle(Result<void> outcome) {
@@ -181,20 +184,24 @@ void LiveConnection::tell(ConnectionEvent::Kind kind, Error reason) {
   });
 }
 
+/// What waits to try again does so now.
 void LiveConnection::network_changed() {
-  if (!broken_ || dialing_) return;
+  if (dialing_ || !timer_) return;
   backoff_.reset(true);
+  up_since_ = {};
   dial_later();
 }
 
 void LiveConnection::dial_later() {
   loop_.cancel(timer_);
+  if (!network_) network_ = net::watch_network(loop_, guarded(&LiveConnection::network_changed));
   if (up_since_ != base::TimePoint{}) backoff_.reset(loop_.now() - up_since_ >= kLived);
   up_since_ = {};
   timer_ = loop_.schedule(backoff_.next(), guarded(&LiveConnection::dial_now));
 }
 
 void LiveConnection::dial_now() {
+  timer_ = {};
   dialing_ = dial(loop_, target_, options_, [this, alive = std::weak_ptr<bool>(alive_)](Result<Dialed> result) {
     if (!alive.expired()) dialed(std::move(result));
   });

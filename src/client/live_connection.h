@@ -9,6 +9,7 @@
 #include "client/dialer.h"
 #include "client/grant_keeper.h"
 #include "client/remote_files.h"
+#include "net/network_changes.h"
 
 namespace sandbar::client {
 
@@ -28,7 +29,6 @@ class LiveConnection final : public Connection, private mux::Session::Handler {
   [[nodiscard]] bool attached() const override { return session_->attached(); }
   void on_lost(base::Function<void(Error)> lost) override;
   void on_event(base::Function<void(const ConnectionEvent&)> told) override { told_ = std::move(told); }
-  void network_changed() override;
 
  private:
   void on_ready(const wire::Hello& peer_hello) override;
@@ -39,7 +39,9 @@ class LiveConnection final : public Connection, private mux::Session::Handler {
 
   void settle(Result<void> outcome);
   void tell(ConnectionEvent::Kind kind, Error reason = {});
+  void mended(ConnectionEvent::Kind how);
   void tell_lost();
+  void network_changed();
   void lease_over();
   void dial_later();
   void dial_now();
@@ -63,6 +65,7 @@ class LiveConnection final : public Connection, private mux::Session::Handler {
   base::TimerId timer_;        ///< of the next attempt
   base::TimerId lease_timer_;  ///< from the loss on: the agent keeps the session no longer
   std::unique_ptr<Dialing> dialing_;
+  std::unique_ptr<net::NetworkChanges> network_;  ///< looked at while the connection is broken
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<mux::Session> session_;
   std::optional<RemoteFiles> files_;   // after the session, which it uses
