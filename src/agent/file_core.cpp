@@ -70,7 +70,7 @@ FileCallId FileCore::submit(wire::Request request, base::Bytes body, base::OneSh
   SANDBAR_ON_LOOP(loop_);
   const FileCallId id(++last_call_);
   Call& call = calls_[id];
-  call.names = names_of(request.body);
+  call.names = wire::names_of(request.body);
   call.job = std::make_shared<FileJob>(FileJob{root_, std::move(request), std::move(body), {}});
   call.done = std::move(done);
   reserve(call);
@@ -80,7 +80,7 @@ FileCallId FileCore::submit(wire::Request request, base::Bytes body, base::OneSh
 
 /// Marks the ids that the request names and binds, at the time of its arrival.
 void FileCore::reserve(Call& call) {
-  RequestNames& names = call.names;
+  wire::RequestNames& names = call.names;
   const auto refuse = [&call](Error error) {
     if (!call.failure) call.failure = std::move(error);
   };
@@ -119,7 +119,7 @@ void FileCore::pass_gate(FileCallId id, Call& call) {
   const bool ordered = context.mutation || context.after;
   const bool impossible =
       (ordered && journal_id_.empty()) ||
-      (context.mutation && (context.after >= context.mutation || !changes_files(call.job->request.body)));
+      (context.mutation && (context.after >= context.mutation || !wire::is_mutation(call.job->request.body)));
   if (impossible && !call.failure)
     call.failure = make_error(Errc::protocol, "order a request", "its kind, journal, number and `after` do not fit");
   if (context.mutation && !journal_id_.empty()) {

@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "agent/file_names.h"
 #include "agent/file_ops.h"
 #include "agent/id_table.h"
 #include "agent/journal.h"
@@ -18,6 +17,7 @@
 #include "base/loop.h"
 #include "base/one_shot.h"
 #include "wire/messages.h"
+#include "wire/request_names.h"
 
 namespace sandbar::agent {
 
@@ -68,7 +68,7 @@ class FileCore : public std::enable_shared_from_this<FileCore> {
   enum class Turn : std::uint8_t { none, waiting, begun };
   struct Call {
     std::shared_ptr<FileJob> job;
-    RequestNames names;
+    wire::RequestNames names;
     base::OneShot<FileAnswer> done;
     std::optional<Error> failure;            ///< known at the start, told when it is the request's turn
     Turn turn = Turn::none;                  ///< in the journal

@@ -10,8 +10,8 @@
 #include <exception>
 #include <utility>
 
-#include "agent/file_names.h"
 #include "wire/limits.h"
+#include "wire/request_names.h"
 
 namespace sandbar::agent {
 namespace {
@@ -54,7 +54,7 @@ PerformedFile perform_file_request(const FileJob& job) {
     result = make_error(Errc::internal, "perform a request", e.what());
   }
   // Also of one that failed: some do a part of their work first.
-  return {std::move(result), changes_files(job.request.body) && !job.known ? job.root.count_change() : before};
+  return {std::move(result), wire::is_mutation(job.request.body) && !job.known ? job.root.count_change() : before};
 }
 
 Result<void> check_name(const base::Bytes& name) {

@@ -59,7 +59,7 @@ CallId RemoteFiles::submit(wire::RequestContext context, wire::RequestBody reque
   // Its channels belong to a session.
   if (session_ == nullptr && std::holds_alternative<wire::Spawn>(request))
     return refuse(std::move(done), disconnected());
-  const bool numbered = numbers_mutations_ && is_mutation(request);
+  const bool numbered = numbers_mutations_ && wire::is_mutation(request);
   context.mutation = numbered ? wire::MutationNumber(last_mutation_.value + 1) : wire::MutationNumber();
   if (numbered && !context.mutation)
     return refuse(std::move(done), make_error(Errc::protocol, "number a mutation", "the agent's numbers are used up"));

@@ -9,6 +9,7 @@
 #include "base/loop.h"
 #include "base/one_shot.h"
 #include "wire/messages.h"
+#include "wire/request_names.h"
 
 namespace sandbar::client {
 
@@ -50,7 +51,7 @@ class RemoteFs {
   /// Sends one request of the file service. `done` runs exactly once, never inside this call: with the answer, the
   /// agent's error, Errc::timeout, Errc::cancelled or Errc::disconnected; after a lost session also with Errc::unknown
   /// for what may have been done or not, ESTALE for what is not found again, EIO where a lock was lost. The mutation
-  /// number in `context` is given by the implementation when `request` is a mutation (is_mutation()).
+  /// number in `context` is given by the implementation when `request` is a mutation (wire::is_mutation()).
   virtual CallId submit(wire::RequestContext context, wire::RequestBody request, base::Bytes body, CallOptions options,
                         base::OneShot<AnyAnswer> done) = 0;
   /// Gives up: `done` gets Errc::cancelled and the agent is told. Unknown ids are ignored.
@@ -74,8 +75,5 @@ class RemoteFs {
         });
   }
 };
-
-/// True for requests that change files and so are numbered in the journal: also Open with O_TRUNC, not locks or fsync.
-bool is_mutation(const wire::RequestBody& request);
 
 }  // namespace sandbar::client

@@ -4,8 +4,13 @@
 #include <type_traits>
 #include <variant>
 
+#include "wire/request_names.h"
+
 namespace sandbar::client {
 namespace {
+
+template <class T, class... Kinds>
+constexpr bool kIsOneOf = (std::is_same_v<T, Kinds> || ...);
 
 /// O_TRUNC, FALLOC_FL_COLLAPSE_RANGE and FALLOC_FL_INSERT_RANGE of Linux.
 constexpr std::uint32_t kTruncate = 01000;
@@ -62,44 +67,6 @@ constexpr ResendRule rule(const wire::WaitProcess&) { return kUnknown; }
 constexpr ResendRule rule(const wire::Authorize&) { return kAgain; }
 constexpr ResendRule rule(const wire::SignalProcess&) { return kUnknown; }
 
-template <class R>
-concept HasParent = requires(const R& r) {
-  r.parent;
-};
-template <class R>
-concept HasNewParent = requires(const R& r) {
-  r.new_parent;
-};
-template <class R>
-concept HasObject = requires(const R& r) {
-  r.object;
-};
-template <class R>
-concept HasHandle = requires(const R& r) {
-  r.handle;
-};
-
-/// Whose `object` is a new id.
-template <class R>
-constexpr bool kBindsObject = HasParent<R> || std::is_same_v<R, wire::Attach>;
-template <class R>
-constexpr bool kBindsHandle = std::is_same_v<R, wire::Open> || std::is_same_v<R, wire::Create>;
-
-template <class R>
-UsedIds ids(const R& request) {
-  UsedIds used;
-  if constexpr (HasParent<R>) used.objects[0] = request.parent;
-  if constexpr (HasObject<R> && !kBindsObject<R>) used.objects[0] = request.object;
-  if constexpr (HasNewParent<R>) used.objects[1] = request.new_parent;
-  if constexpr (HasHandle<R> && !kBindsHandle<R>) used.handles[0] = request.handle;
-  if constexpr (std::is_same_v<R, wire::ReadLink>) {
-    used.objects[1] = request.directory;
-    if (request.directory) used.objects[2] = request.top;
-  }
-  if constexpr (std::is_same_v<R, wire::CopyRange>) used.handles = {request.from, request.to};
-  return used;
-}
-
 }  // namespace
 
 ResendRule resend_rule(const wire::RequestBody& request) {
@@ -108,18 +75,16 @@ ResendRule resend_rule(const wire::RequestBody& request) {
 
 bool changes_names(const wire::RequestBody& request) {
   return std::visit(
-      [](const auto& body) {
-        using Body = std::decay_t<decltype(body)>;
-        return HasNewParent<Body> || std::is_same_v<Body, wire::Unlink> ||
-               std::is_same_v<Body, wire::RemoveDirectory> || std::is_same_v<Body, wire::MakeDirectory> ||
-               std::is_same_v<Body, wire::MakeNode> || std::is_same_v<Body, wire::MakeSymlink> ||
-               std::is_same_v<Body, wire::Create>;
+      []<class Body>(const Body&) {
+        return kIsOneOf<Body, wire::MakeDirectory, wire::MakeNode, wire::MakeSymlink, wire::MakeLink, wire::Unlink,
+                        wire::RemoveDirectory, wire::Rename, wire::Create>;
       },
       request);
 }
 
 UsedIds used_ids(const wire::RequestBody& request) {
-  return std::visit([](const auto& body) { return ids(body); }, request);
+  const wire::RequestNames names = wire::names_of(request);
+  return {names.objects, names.handles};
 }
 
 }  // namespace sandbar::client

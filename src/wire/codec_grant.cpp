@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "wire/field_reader.h"
-#include "wire/field_writer.h"
 #include "wire/grant_heads.h"
+#include "wire/head_codec.h"
 
 namespace sandbar::wire {
 namespace {
 
 constexpr std::size_t kMaxKind = 16;
+
+}  // namespace
 
 void fields(auto& a, Of<GrantPayload> auto& m) {
   a.need("kind", Text{m.kind, kMaxKind});
@@ -28,30 +29,10 @@ void fields(auto& a, Of<GrantAnswer> auto& m) {
   a.may("fetched_at", m.fetched_at);
 }
 
-template <class Message>
-base::Bytes write_message(const Message& message) {
-  FieldWriter writer;
-  fields(writer, message);
-  return writer.take();
-}
-
-template <class Message>
-Result<Message> read_message(const char* operation, base::BytesView json) {
-  json::Document document;
-  if (const char* why = document.parse(json)) return make_error(Errc::protocol, operation, why);
-  FieldReader reader(document.root());
-  Message message;
-  fields(reader, message);
-  if (!reader.ok()) return make_error(Errc::protocol, operation, reader.fault());
-  return message;
-}
-
-}  // namespace
-
-base::Bytes encode_grant_payload(const GrantPayload& payload) { return write_message(payload); }
+base::Bytes encode_grant_payload(const GrantPayload& payload) { return write_head(payload); }
 
 Result<GrantPayload> decode_grant_payload(base::BytesView json) {
-  auto payload = read_message<GrantPayload>("read a grant", json);
+  auto payload = read_head<GrantPayload>("read a grant", json);
   if (!payload) return payload;
   for (const auto* ids : {&payload->uids, &payload->gids})
     if (*ids && (*ids)->size() > kMaxGrantIds)
@@ -59,11 +40,11 @@ Result<GrantPayload> decode_grant_payload(base::BytesView json) {
   return payload;
 }
 
-base::Bytes encode_grant_answer(const GrantAnswer& answer) { return write_message(answer); }
+base::Bytes encode_grant_answer(const GrantAnswer& answer) { return write_head(answer); }
 
 Result<GrantAnswer> decode_grant_answer(base::BytesView json) {
   if (json.size() > kMaxGrantAnswer) return make_error(Errc::protocol, "read a grant's answer", "it is too long");
-  return read_message<GrantAnswer>("read a grant's answer", json);
+  return read_head<GrantAnswer>("read a grant's answer", json);
 }
 
 }  // namespace sandbar::wire

@@ -3,12 +3,10 @@
 
 #include "base/text.h"
 #include "wire/codec.h"
-#include "wire/field_reader.h"
-#include "wire/field_writer.h"
 #include "wire/fields.h"
+#include "wire/head_codec.h"
 
 namespace sandbar::wire {
-namespace {
 
 struct Credit {
   std::uint64_t bytes = 0;
@@ -26,29 +24,12 @@ void fields(auto& a, Of<ErrorHead> auto& m) {
   a.may("message", Text{m.message, kMaxErrorText});
 }
 
+namespace {
+
 /// The kernel's own bound for error numbers (MAX_ERRNO, include/linux/err.h).
 constexpr std::uint32_t kMaxErrno = 4095;
 /// EIO on Linux, written out because the wire's numbers are Linux's wherever this is built.
 constexpr std::uint32_t kEio = 5;
-
-template <class Message>
-base::Bytes write_message(const Message& message) {
-  FieldWriter writer;
-  fields(writer, message);
-  return writer.take();
-}
-
-template <class Message>
-Result<Message> read_message(const char* what, base::BytesView head) {
-  const std::string operation = std::string("read a ") + what;
-  json::Document document;
-  if (const char* why = document.parse(head)) return make_error(Errc::protocol, operation, why);
-  FieldReader reader(document.root());
-  Message message;
-  fields(reader, message);
-  if (!reader.ok()) return make_error(Errc::protocol, operation, reader.fault());
-  return message;
-}
 
 /// At most kMaxErrorText bytes of valid UTF-8 without control characters.
 std::string bounded_text(std::string_view text) {
@@ -63,10 +44,10 @@ std::string bounded_text(std::string_view text) {
 
 }  // namespace
 
-base::Bytes encode_hello(const Hello& hello) { return write_message(hello); }
+base::Bytes encode_hello(const Hello& hello) { return write_head(hello); }
 
 Result<Hello> decode_hello(base::BytesView head) {
-  auto hello = read_message<Hello>("hello", head);
+  auto hello = read_head<Hello>("read a hello", head);
   if (!hello) return hello;
   const Limits& limits = hello->limits;
   // Nothing could ever be sent to such a peer.
@@ -77,10 +58,10 @@ Result<Hello> decode_hello(base::BytesView head) {
 }
 
 base::Bytes encode_goodbye(const Goodbye& goodbye) {
-  return write_message(Goodbye{goodbye.code, bounded_text(goodbye.message)});
+  return write_head(Goodbye{goodbye.code, bounded_text(goodbye.message)});
 }
 
-Result<Goodbye> decode_goodbye(base::BytesView head) { return read_message<Goodbye>("goodbye", head); }
+Result<Goodbye> decode_goodbye(base::BytesView head) { return read_head<Goodbye>("read a goodbye", head); }
 
 base::Bytes encode_error(const Error& error) {
   ErrorHead head;
@@ -92,11 +73,11 @@ base::Bytes encode_error(const Error& error) {
   // Without strerror's text: the reader's Error::message() adds it.
   const bool both = !error.operation.empty() && !error.detail.empty();
   head.message = bounded_text(error.operation + (both ? ": " : "") + error.detail);
-  return write_message(head);
+  return write_head(head);
 }
 
 Result<void> decode_error(base::BytesView head, Error& into) {
-  auto read = read_message<ErrorHead>("error", head);
+  auto read = read_head<ErrorHead>("read an error", head);
   if (!read) return std::move(read).error();
   Error error = make_error(errc_from_name(read->code), {}, std::move(read->message));
   if (error.code == Errc::os) {
@@ -108,10 +89,10 @@ Result<void> decode_error(base::BytesView head, Error& into) {
   return {};
 }
 
-base::Bytes encode_credit(std::uint64_t bytes) { return write_message(Credit{bytes}); }
+base::Bytes encode_credit(std::uint64_t bytes) { return write_head(Credit{bytes}); }
 
 Result<std::uint64_t> decode_credit(base::BytesView head) {
-  auto credit = read_message<Credit>("credit", head);
+  auto credit = read_head<Credit>("read a credit", head);
   if (!credit) return std::move(credit).error();
   return credit->bytes;
 }

@@ -170,7 +170,7 @@ TEST_F(RepeatTest, NoMutationIsExecutedTwice) {
   const auto count = [&]<std::size_t... I>(std::index_sequence<I...>) {
     const auto is_one = []<class R>(R request) {
       if constexpr (std::is_same_v<R, wire::Open>) request.flags = O_TRUNC;
-      return changes_files(request);
+      return wire::is_mutation(request);
     };
     mutations = (static_cast<std::size_t>(is_one(std::variant_alternative_t<I, wire::RequestBody>{})) + ...);
   };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/file_names.h"
-
-#include <fcntl.h>
+#include "wire/request_names.h"
 
 #include <type_traits>
 
-namespace sandbar::agent {
+namespace sandbar::wire {
 namespace {
+
+/// O_TRUNC of x86-64: the protocol's flags are Linux's there, whatever this side is built for.
+constexpr std::uint32_t kTruncate = 01000;
 
 template <class R>
 concept HasParent = requires(const R& r) {
@@ -27,17 +28,16 @@ concept HasHandle = requires(const R& r) {
 
 /// Requests whose `object` is a new id.
 template <class R>
-constexpr bool kBindsObject =
-    std::is_same_v<R, wire::Attach> || std::is_same_v<R, wire::Lookup> || std::is_same_v<R, wire::Restore> ||
-    std::is_same_v<R, wire::MakeDirectory> || std::is_same_v<R, wire::MakeNode> ||
-    std::is_same_v<R, wire::MakeSymlink> || std::is_same_v<R, wire::Create>;
+constexpr bool kBindsObject = std::is_same_v<R, Attach> || std::is_same_v<R, Lookup> || std::is_same_v<R, Restore> ||
+                              std::is_same_v<R, MakeDirectory> || std::is_same_v<R, MakeNode> ||
+                              std::is_same_v<R, MakeSymlink> || std::is_same_v<R, Create>;
 template <class R>
-constexpr bool kBindsHandle = std::is_same_v<R, wire::Open> || std::is_same_v<R, wire::Create>;
+constexpr bool kBindsHandle = std::is_same_v<R, Open> || std::is_same_v<R, Create>;
 
 template <class R>
 RequestNames names_of_one(const R& request) {
   RequestNames names;
-  constexpr bool kNeedsParent = !std::is_same_v<R, wire::Restore>;
+  constexpr bool kNeedsParent = !std::is_same_v<R, Restore>;
   if constexpr (HasParent<R>)
     if (kNeedsParent || request.parent) names.objects[names.object_count++] = request.parent;
   if constexpr (HasObject<R>) {
@@ -53,41 +53,39 @@ RequestNames names_of_one(const R& request) {
     else
       names.handles[names.handle_count++] = request.handle;
   }
-  if constexpr (std::is_same_v<R, wire::ReadLink>) {
+  if constexpr (std::is_same_v<R, ReadLink>) {
     if (request.directory) {
       names.objects[names.object_count++] = request.directory;
       names.objects[names.object_count++] = request.top;
     }
   }
-  if constexpr (std::is_same_v<R, wire::CopyRange>) {
+  if constexpr (std::is_same_v<R, CopyRange>) {
     names.handles = {request.from, request.to};
     names.handle_count = 2;
   }
-  names.either = std::is_same_v<R, wire::GetAttributes> || std::is_same_v<R, wire::SetAttributes>;
-  names.closes = std::is_same_v<R, wire::Close>;
+  names.either = std::is_same_v<R, GetAttributes> || std::is_same_v<R, SetAttributes>;
+  names.closes = std::is_same_v<R, Close>;
   return names;
 }
 
 template <class R>
 bool changes_one(const R& request) {
-  if constexpr (std::is_same_v<R, wire::Open>) return (request.flags & O_TRUNC) != 0;
-  return std::is_same_v<R, wire::SetAttributes> || std::is_same_v<R, wire::MakeDirectory> ||
-         std::is_same_v<R, wire::MakeNode> || std::is_same_v<R, wire::MakeSymlink> ||
-         std::is_same_v<R, wire::MakeLink> || std::is_same_v<R, wire::Unlink> ||
-         std::is_same_v<R, wire::RemoveDirectory> || std::is_same_v<R, wire::Rename> ||
-         std::is_same_v<R, wire::Create> || std::is_same_v<R, wire::Write> || std::is_same_v<R, wire::SetXattr> ||
-         std::is_same_v<R, wire::RemoveXattr> || std::is_same_v<R, wire::Allocate> ||
-         std::is_same_v<R, wire::CopyRange>;
+  if constexpr (std::is_same_v<R, Open>) return (request.flags & kTruncate) != 0;
+  return std::is_same_v<R, SetAttributes> || std::is_same_v<R, MakeDirectory> || std::is_same_v<R, MakeNode> ||
+         std::is_same_v<R, MakeSymlink> || std::is_same_v<R, MakeLink> || std::is_same_v<R, Unlink> ||
+         std::is_same_v<R, RemoveDirectory> || std::is_same_v<R, Rename> || std::is_same_v<R, Create> ||
+         std::is_same_v<R, Write> || std::is_same_v<R, SetXattr> || std::is_same_v<R, RemoveXattr> ||
+         std::is_same_v<R, Allocate> || std::is_same_v<R, CopyRange>;
 }
 
 }  // namespace
 
-RequestNames names_of(const wire::RequestBody& body) {
+RequestNames names_of(const RequestBody& body) {
   return std::visit([](const auto& request) { return names_of_one(request); }, body);
 }
 
-bool changes_files(const wire::RequestBody& body) {
+bool is_mutation(const RequestBody& body) {
   return std::visit([](const auto& request) { return changes_one(request); }, body);
 }
 
-}  // namespace sandbar::agent
+}  // namespace sandbar::wire
