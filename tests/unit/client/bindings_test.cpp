@@ -195,6 +195,7 @@ TEST_F(BindingsTest, APathBeyondTheLimitIsStaleAndOneAtItIsNot) {
   EXPECT_EQ(error, ESTALE);
   known.found(ObjectId(100), "near", ObjectId(118), file(118));
   known.renamed({ObjectId(100), "near", ObjectId(117), "far", 0});
+  known.session_lost();
   restore(ObjectId(118));
   EXPECT_EQ(error, ESTALE) << "its parent cannot be named";
 }

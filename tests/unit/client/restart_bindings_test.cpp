@@ -200,9 +200,7 @@ TEST_F(RestartBindings, AHandleWhoseLockIsLostGivesEioUntilItIsClosed) {
   EXPECT_EQ(under_way->os_errno(), EIO);
   const wire::Lock again{.handle = HandleId(1), .owner = wire::LockOwner(10), .type = wire::LockType::write};
   const wire::Lock other{.handle = HandleId(1), .owner = wire::LockOwner(11), .type = wire::LockType::read};
-  wire::SetAttributes truncate;
-  truncate.object = ObjectId(2);
-  truncate.handle = HandleId(1);
+  wire::SetAttributes truncate = set_mode(2, 0600, 1);
   truncate.size = 0;
   for (const wire::RequestBody& request :
        {wire::RequestBody(wire::Read{HandleId(1), 0, 1}), wire::RequestBody(wire::Write{HandleId(1), 0, true}),
@@ -212,8 +210,8 @@ TEST_F(RestartBindings, AHandleWhoseLockIsLostGivesEioUntilItIsClosed) {
         wire::RequestBody(wire::CopyRange{HandleId(2), 0, HandleId(1), 0, 1}), wire::RequestBody(truncate),
         wire::RequestBody(wire::GetAttributes{{}, HandleId(1)})})
     EXPECT_EQ(submit(request)->os_errno(), EIO) << wire::request_name(request);
-  const auto reads = std::count(asked().begin(), asked().end(), "read");
-  EXPECT_EQ(reads, 0) << "nothing goes out by it";
+  const Words all = asked();
+  EXPECT_EQ(std::count(all.begin(), all.end(), "read"), 0) << "nothing goes out by it";
 }
 
 TEST_F(RestartBindings, CloseUnlockAndStatGoOnWithALostLock) {
@@ -221,11 +219,7 @@ TEST_F(RestartBindings, CloseUnlockAndStatGoOnWithALostLock) {
   lock(1, 10);
   lose_and_restart(hello(0));
   submit(wire::GetAttributes{ObjectId(2), HandleId(1)});
-  wire::SetAttributes chmod;
-  chmod.object = ObjectId(2);
-  chmod.handle = HandleId(1);
-  chmod.mode = 0600;
-  submit(chmod);
+  submit(set_mode(2, 0600, 1));
   ASSERT_EQ(asked(), (Words{"restore 1", "restore 2", "get_attributes", "set_attributes"}));
   EXPECT_EQ(agent.requests.at(2).body, wire::RequestBody(wire::GetAttributes{ObjectId(2), {}}));
   EXPECT_FALSE(std::get<wire::SetAttributes>(agent.requests.at(3).body).handle);

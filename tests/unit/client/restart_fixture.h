@@ -172,6 +172,18 @@ class RestartTest : public testing::Test {
     for (std::size_t i = from; i < agent.requests.size(); ++i) words.push_back(in_words(agent.requests[i].body));
     return words;
   }
+  static wire::SetAttributes set_mode(std::uint64_t object, std::uint32_t mode, std::uint64_t handle = 0) {
+    wire::SetAttributes request;
+    request.object = ObjectId(object);
+    request.handle = HandleId(handle);
+    request.mode = mode;
+    return request;
+  }
+  static wire::Spawn spawn(const char* id) {
+    wire::Spawn request;
+    request.id = id;
+    return request;
+  }
   static std::string in_words(const wire::RequestBody& request) {
     std::string text = wire::request_name(request);
     if (const auto* restore = std::get_if<wire::Restore>(&request)) text += " " + std::to_string(restore->object.value);

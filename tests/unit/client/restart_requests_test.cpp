@@ -147,7 +147,7 @@ TEST_F(RestartRequests, WhereTheJournalIsForgottenNumbersBeginAnew) {
   done(wire::Write{HandleId(1), 0, false}, wire::Write::Reply{1, 0});
   const auto write = submit(wire::Write{HandleId(1), 1, false}, "w");
   const auto rename = submit(wire::Rename{ObjectId(1), "f", ObjectId(1), "g", 0});
-  const auto mode = submit(wire::SetAttributes{.object = ObjectId(2), .mode = 0600});
+  const auto mode = submit(set_mode(2, 0600));
   lose();
   const auto never_sent = submit(wire::Unlink{ObjectId(1), "x"});
   restart(forgotten(0));
@@ -176,8 +176,8 @@ TEST_F(RestartRequests, WhatIsWaitedForIsNumberedAnewToo) {
     return wire::RequestContext{.caller = {}, .mutation = {}, .after = MutationNumber(number)};
   };
   done(wire::Unlink{ObjectId(1), "1"});
-  submit(wire::Unlink{ObjectId(1), "2"});                            // unknown then
-  submit(wire::SetAttributes{.object = ObjectId(1), .mode = 0700});  // 3, and 1 then
+  submit(wire::Unlink{ObjectId(1), "2"});  // unknown then
+  submit(set_mode(1, 0700));               // 3, and 1 then
   submit(wire::GetAttributes{ObjectId(1), {}}, {}, {}, after(2));
   submit(wire::GetAttributes{ObjectId(1), {}}, {}, {}, after(3));
   lose_and_restart(hello(0, 1, "another"));
@@ -296,18 +296,18 @@ TEST_F(RestartRequests, DeadlinesCountAndCallsCanBeCancelledWhileThereIsNone) {
 }
 
 TEST_F(RestartRequests, CommandsOfALostSessionAreUnknownAtOnce) {
-  const auto spawn = submit(wire::Spawn{.id = "p"});
+  const auto started = submit(spawn("p"));
   const auto wait = submit(wire::WaitProcess{"p"});
   const auto signal = submit(wire::SignalProcess{"p", 15});
   const auto read = submit(wire::StatFs{ObjectId(9)});
   lose();
-  for (const auto& each : {spawn, wait, signal}) EXPECT_TRUE(each->failed(Errc::unknown));
+  for (const auto& each : {started, wait, signal}) EXPECT_TRUE(each->failed(Errc::unknown));
   EXPECT_FALSE(read->result.has_value());
-  EXPECT_TRUE(submit(wire::Spawn{.id = "q"})->failed(Errc::disconnected)) << "it has no streams: surely not started";
+  EXPECT_TRUE(submit(spawn("q"))->failed(Errc::disconnected)) << "it has no streams: surely not started";
   const auto later = submit(wire::WaitProcess{"p"});
   restart(hello(0, 2));
   EXPECT_EQ(asked(), (Words{"statfs", "wait_process"}));
-  submit(wire::Spawn{.id = "r"});
+  submit(spawn("r"));
   EXPECT_EQ(asked().back(), "spawn");
 }
 
