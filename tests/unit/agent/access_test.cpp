@@ -32,12 +32,37 @@ Grant grant_of(Kind kind, std::uint16_t port = 0) {
 const std::map<std::string, Need>& table() {
   static const std::map<std::string, Need> needs = [] {
     std::map<std::string, Need> all;
-    for (const char* name :
-         {"attach",         "lookup",    "release",      "get_attributes", "set_attributes", "read_link",
-          "make_directory", "make_node", "make_symlink", "make_link",      "unlink",         "remove_directory",
-          "rename",         "open",      "create",       "close",          "read",           "write",
-          "fsync",          "list",      "statfs",       "get_xattr",      "set_xattr",      "list_xattr",
-          "remove_xattr",   "lock",      "test_lock",    "allocate",       "seek",           "copy_range"})
+    for (const char* name : {"attach",
+                             "lookup",
+                             "restore",
+                             "release",
+                             "get_attributes",
+                             "set_attributes",
+                             "read_link",
+                             "make_directory",
+                             "make_node",
+                             "make_symlink",
+                             "make_link",
+                             "unlink",
+                             "remove_directory",
+                             "rename",
+                             "open",
+                             "create",
+                             "close",
+                             "read",
+                             "write",
+                             "fsync",
+                             "list",
+                             "statfs",
+                             "get_xattr",
+                             "set_xattr",
+                             "list_xattr",
+                             "remove_xattr",
+                             "lock",
+                             "test_lock",
+                             "allocate",
+                             "seek",
+                             "copy_range"})
       all[name] = Need::files;
     for (const char* name : {"spawn", "wait_process", "signal_process"}) all[name] = Need::shell;
     all["authorize"] = Need::nothing;
