@@ -13,6 +13,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -132,7 +133,23 @@ class Case(unittest.TestCase):
     def agent(self, root=None, name="agent", **options):
         agent = Agent(root or self.folder("root"), self.folder(name), **options)
         self.addCleanup(agent.stop)
+        if os.environ.get("SANDBAR_CUTS"):
+            self.cut_in_between(agent)
         return agent
+
+    def cut_in_between(self, agent):
+        """Puts a proxy in front of the agent that cuts its connections. A process of its own: this one may wait for the
+        mount in a page fault, with Python's lock held."""
+        program = pathlib.Path(__file__).resolve().parent.parent / "faults" / "cuts.py"
+        proxy = subprocess.Popen([sys.executable, program, agent.url, os.environ["SANDBAR_CUTS"]],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        def stop():
+            proxy.communicate()
+            self.assertEqual(proxy.returncode, 0)
+
+        self.addCleanup(stop)
+        agent.url = proxy.stdout.readline().strip()
 
     def mount(self, agent, name="mnt", options="", path="", command=()):
         """Mounts the agent's root and returns the mount point."""

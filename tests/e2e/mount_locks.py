@@ -115,7 +115,7 @@ class Program:
 class Locks(Case):
     def setUp(self):
         super().setUp()
-        self.served = self.agent()
+        self.served = self.agent(extra=["--session-lease", "2s"])
         self.root = self.served.root
         (self.root / "f").write_text("0123456789")
         self.point = self.mount(self.served)
