@@ -73,6 +73,7 @@ Result<ExecPlan> plan_exec(const ExecArguments& arguments) {
   // What the mount was given comes before SANDBOX_TOKEN, which may be another sandbox's.
   const bool given = !arguments.token_file.empty() || !arguments.grant_command.empty();
   const std::string& file = given ? arguments.token_file : place->token_file;
+  client::keep_tokens_out_of_cores();
   ExecPlan plan;
   plan.grant_command = given ? arguments.grant_command : place->grant_command;
   auto token = plan.grant_command.empty() ? client::find_token(file) : std::string();

@@ -101,6 +101,7 @@ std::string absolute(const std::string& path) {
 /// Where tokens come from: a command, a file, or the environment, in which nothing of it stays. Nothing is run here,
 /// and no thread started.
 Result<std::shared_ptr<client::GrantSource>> take_grants(const Target& target, const MountRequest& request) {
+  client::keep_tokens_out_of_cores();
   auto token = request.grant_command.empty() ? client::find_token(request.token_file) : std::string();
   client::forget_token_in_environment();
   if (!token) return std::move(token).error();

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "client/token.h"
 
 namespace sandbar::tools {
 namespace {
@@ -32,6 +33,8 @@ agent::ChildDefaults raise_limits() {
   agent::ChildDefaults before;
   before.umask = ::umask(0);
   rlimit limit{};
+  if (::getrlimit(RLIMIT_CORE, &limit) == 0) before.core = limit;
+  client::keep_tokens_out_of_cores();
   if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return before;
   before.nofile = limit;
   limit.rlim_cur = limit.rlim_max;

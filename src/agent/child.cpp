@@ -39,6 +39,7 @@ struct Launch {
   int cwd = -1;
   mode_t umask = 022;
   const rlimit* nofile = nullptr;
+  const rlimit* core = nullptr;
   std::vector<const char*> candidates;  ///< paths to try, in order
   std::vector<char*> argv;
   std::vector<char*> shell_argv;  ///< for a script without "#!": {"sh", candidate, argv[1]...}
@@ -86,6 +87,7 @@ __attribute__((noinline, no_sanitize("address", "thread", "undefined"))) int chi
   if (::syscall(SYS_fchdir, launch.cwd) < 0) return report(launch, Step::directory, errno);
   ::syscall(SYS_umask, launch.umask);
   if (launch.nofile != nullptr) ::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, launch.nofile, nullptr);
+  if (launch.core != nullptr) ::syscall(SYS_prlimit64, 0, RLIMIT_CORE, launch.core, nullptr);
   // All of ours are CLOEXEC; this is for what the agent inherited. Kernels before 5.9 do not have it.
   ::syscall(SYS_close_range, 3U, ~0U, 0U);
   const unsigned long no_signals = 0;
@@ -222,6 +224,7 @@ Launch make_launch(const ChildPlan& plan, const std::vector<std::string>& paths)
   Launch launch;
   launch.umask = plan.defaults.umask;
   launch.nofile = plan.defaults.nofile ? &*plan.defaults.nofile : nullptr;
+  launch.core = plan.defaults.core ? &*plan.defaults.core : nullptr;
   for (const auto& path : paths) launch.candidates.push_back(path.c_str());
   launch.argv = pointers(plan.argv);
   launch.env = pointers(plan.env);

@@ -21,6 +21,7 @@ namespace sandbar::agent {
 struct ChildDefaults {
   mode_t umask = 022;
   std::optional<rlimit> nofile;  ///< none: as the agent's own
+  std::optional<rlimit> core;    ///< likewise
 };
 
 struct ChildPlan {

@@ -2,6 +2,7 @@
 #include "client/token.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,6 +89,14 @@ void forget_token_in_environment() {
   if (token == nullptr) return;
   ::explicit_bzero(token, std::strlen(token));
   ::unsetenv("SANDBOX_TOKEN");  // NOLINT(concurrency-mt-unsafe)
+}
+
+void keep_tokens_out_of_cores() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_CORE, &limit) < 0) return;
+  // Not 0: a core that goes to a program (core_pattern with a pipe, core(5)) is stopped by a limit of 1 only.
+  limit.rlim_cur = std::min<rlim_t>(1, limit.rlim_max);
+  ::setrlimit(RLIMIT_CORE, &limit);
 }
 
 Result<std::string> find_token(const std::string& token_file) {

@@ -23,6 +23,9 @@ bool is_token(std::string_view text);
 /// process gets it. Before threads start.
 void forget_token_in_environment();
 
+/// No core of this process is written, which would have its tokens. Children inherit it. Before a token is read.
+void keep_tokens_out_of_cores();
+
 /// The file's where a file is given, else the environment's.
 Result<std::string> find_token(const std::string& token_file);
 

@@ -3,6 +3,7 @@
 
 import errno
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -214,6 +215,15 @@ class Life(Case):
         for pid in (*drivers(point), agent.process.pid):
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 self.assertNotIn(token.encode(), file.read())
+            # Nor in a core: a limit of 1 stops also those that go to a program (core(5)).
+            limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+            self.assertRegex(limits, r"Max core file size +[01] ")
+
+    def test_commands_have_the_limits_that_the_agent_was_started_with(self):
+        agent = self.agent(command=["prlimit", "--core=4096:8192", "--nofile=300:2000"])
+        limits = self.exec(agent, "cat", "/proc/self/limits").stdout
+        self.assertRegex(limits, r"Max core file size +4096 +8192 ")
+        self.assertRegex(limits, r"Max open files +300 +2000 ")
 
 
 if __name__ == "__main__":
