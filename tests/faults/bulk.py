@@ -61,12 +61,23 @@ class Bulk(FaultCase):
         for seed in seeds(2):
             with self.subTest(seed=seed):
                 digest = write_pattern(self.work / "here", seed)
-                with self.chaos(seed) as chaos, open(self.work / "here", "rb") as source:
-                    process = self.start_exec(self.via, "cat", stdin=source)  # no cut yet: the first one comes 100 ms later
+                with open(self.work / "here", "rb") as source:
+                    process = self.start_running("cat", stdin=source)
+                with self.chaos(seed) as chaos:
                     got = Background(self.digest_of, process.stdout)
                     self.assertEqual(got.join(LIMIT), (digest, SIZE))
                     self.assertEqual(process.wait(timeout=30), 0, process.stderr.read())
                     self.cuts(chaos)
+
+    def start_running(self, *command, **popen):
+        """A command that has begun: a first connect that is cut would be an error, and rightly so."""
+        before = self.children()
+        process = self.start_exec(self.via, *command, **popen)
+        wait_for("the command to run", lambda: self.children() - before)
+        return process
+
+    def children(self):
+        return set(run("ps", "--ppid", self.via.agent.process.pid, "-o", "pid=", check=False).stdout.split())
 
     @staticmethod
     def digest_of(stream):
@@ -80,13 +91,14 @@ class Bulk(FaultCase):
         self.via.proxy.throttle(10_000_000)
         expected = hashlib.sha256(run("seq", 2_000_000, text=False).stdout).hexdigest()
         for seed in seeds(2):
-            with self.subTest(seed=seed), self.chaos(seed) as chaos:
-                process = self.start_exec(self.via, "sh", "-c", "seq 2000000; echo end >&2; exit 9")
-                digest, _ = Background(self.digest_of, process.stdout).join(LIMIT)
-                self.assertEqual(digest, expected)
-                self.assertEqual(process.stderr.read().count(b"end\n"), 1)
-                self.assertEqual(process.wait(timeout=30), 9)
-                self.cuts(chaos)
+            with self.subTest(seed=seed):
+                process = self.start_running("sh", "-c", "seq 2000000; echo end >&2; exit 9")
+                with self.chaos(seed) as chaos:
+                    digest, _ = Background(self.digest_of, process.stdout).join(LIMIT)
+                    self.assertEqual(digest, expected)
+                    self.assertEqual(process.stderr.read().count(b"end\n"), 1)
+                    self.assertEqual(process.wait(timeout=30), 9)
+                    self.assertGreater(chaos.done, 0)
 
     def patient_exec(self, script):
         """Begins again when its connection was cut before it was there: it says so, and has started nothing."""
