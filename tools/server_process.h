@@ -14,8 +14,8 @@ namespace sandbar::tools {
 /// /dev/null where descriptor 0, 1 or 2 is closed: otherwise the next socket would be somebody's stdout.
 void fill_standard_descriptors();
 
-/// umask 0 (modes of new files are the clients'), the soft limit of descriptors raised to the hard one, no core, since a
-/// token would be in it. Returns what children get back.
+/// umask 0 (modes of new files are the clients'), the soft limit of descriptors raised to the hard one, no core, since
+/// a token would be in it. Returns what children get back.
 agent::ChildDefaults raise_limits();
 
 /// True for the first process of a PID namespace: orphans become its children, and zombies if it does not reap them.
