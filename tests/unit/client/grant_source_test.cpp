@@ -260,6 +260,7 @@ TEST_F(GrantSourceTest, GivingUpReleasesAll) {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
   };
   const auto descriptors_before = descriptors();
+  std::thread([] {}).join();  // with the first one TSan starts a thread of its own
   const auto threads_before = threads();
   {
     const auto source = command("cat " + path("never"));
@@ -274,7 +275,8 @@ TEST_F(GrantSourceTest, GivingUpReleasesAll) {
     EXPECT_EQ(dropped, 100);
   }
   EXPECT_EQ(descriptors(), descriptors_before);
-  EXPECT_EQ(threads(), threads_before);
+  // A thread that was joined is in /proc a moment longer; one that stays ends in ctest's time limit.
+  while (threads() > threads_before) std::this_thread::yield();
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "no child is left";
 }
 
