@@ -208,7 +208,8 @@ TEST_F(RepeatTest, ARepeatBindsItsIdsInItsSession) {
   const auto write = service.send(wire::Write{wire::HandleId(91), 4}, mutation(4), " more");
   EXPECT_TRUE(service.wait(made));
   EXPECT_TRUE(service.wait(created));
-  EXPECT_EQ("data", service.wait(read)->body) << "opened again, and not truncated";
+  // Opened again, and not truncated. The write may come before the read: they are done side by side.
+  EXPECT_EQ("data", service.wait(read)->body.substr(0, 4));
   EXPECT_TRUE(service.wait(write));
   EXPECT_EQ("data more", tree.read("dir/file"));
   EXPECT_EQ(0, service.error_of(wire::GetAttributes{wire::ObjectId(91), {}}));
