@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "id_map_file.h"
 
-#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <utility>
 
+#include "base/read_file.h"
 #include "base/text.h"
-#include "base/unique_fd.h"
 
 namespace sandbar::tools {
 namespace {
@@ -154,23 +151,11 @@ Result<IdMapFile> parse_id_map(std::string_view text, const std::string& file, c
 
 Result<IdMapFile> read_id_map(const std::string& file) {
   const std::string operation = "read map file " + base::printable(file);
-  // Not to wait for a FIFO's other end.
-  const base::UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (!fd) return os_error(errno, operation);
-  struct stat attributes {};
-  if (::fstat(fd.get(), &attributes) != 0) return os_error(errno, operation);
-  if (!S_ISREG(attributes.st_mode)) return make_error(Errc::invalid, operation, "it is not a regular file");
-  std::string text(IdMapFile::kMaxSize + 1, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = ::read(fd.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return os_error(errno, operation);
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  text.resize(size);
-  return parse_id_map(text, file, SystemNames());
+  const auto fd = base::open_regular(file, "it is not a regular file", operation);
+  if (!fd) return fd.error();
+  const auto text = base::read_up_to(fd->get(), IdMapFile::kMaxSize, operation);
+  if (!text) return text.error();
+  return parse_id_map(*text, file, SystemNames());
 }
 
 }  // namespace sandbar::tools

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/token.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 
+#include "base/read_file.h"
 #include "base/text.h"
-#include "base/unique_fd.h"
 
 namespace sandbar::client {
 namespace {
@@ -32,39 +27,15 @@ bool fits_a_header(std::string_view token) {
   return std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-std::optional<Error> mode_error(const struct stat& attributes, const std::string& path, const std::string& operation) {
-  if ((attributes.st_mode & (S_IRWXG | S_IRWXO)) == 0) return std::nullopt;
-  return make_error(Errc::invalid, operation,
-                    "others than its owner have rights on it; run: chmod 600 " + base::printable(path));
-}
-
-Result<std::string> read_all(int fd, const std::string& operation) {
-  std::string text(kMaxToken + 1, '\0');
-  std::size_t have = 0;
-  while (have < text.size()) {
-    const ssize_t got = ::read(fd, text.data() + have, text.size() - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return os_error(errno, operation);
-    if (got == 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  if (have > kMaxToken) return make_error(Errc::invalid, operation, "it is larger than 8 KiB: not a token");
-  text.resize(have);
-  return text;
-}
-
 }  // namespace
 
 Result<std::string> read_token_file(const std::string& path) {
   const std::string operation = "read token file " + base::printable(path);
-  base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!fd) return os_error(errno, operation);
-  struct stat attributes {};
-  if (::fstat(fd.get(), &attributes) != 0) return os_error(errno, operation);
-  if (S_ISDIR(attributes.st_mode)) return os_error(EISDIR, operation);
-  if (auto error = mode_error(attributes, path, operation)) return std::move(*error);
-  auto text = read_all(fd.get(), operation);
+  const auto fd = base::open_to_read(path, true, operation);
+  if (!fd) return fd.error();
+  auto text = base::read_up_to(fd->get(), kMaxToken, operation);
   if (!text) return text;
+  if (text->size() > kMaxToken) return make_error(Errc::invalid, operation, "it is larger than 8 KiB: not a token");
   const std::string_view token = trimmed(*text);
   if (token.empty()) return make_error(Errc::invalid, operation, "it is empty");
   if (!fits_a_header(token))

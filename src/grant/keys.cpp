@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "grant/keys.h"
 
-#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <utility>
 
 #include "base/assert.h"
+#include "base/read_file.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "base/unique_fd.h"
 
 namespace sandbar::grant {
 namespace {
@@ -72,31 +68,13 @@ Result<KeyHandle> read_public(std::string_view block) {
   return key;
 }
 
-Result<std::string> read_all(int fd, const std::string& operation) {
-  std::string text(kMaxKeyFile + 1, '\0');
-  std::size_t have = 0;
-  while (have < text.size()) {
-    const ssize_t got = ::read(fd, text.data() + have, text.size() - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return os_error(errno, operation);
-    if (got == 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  if (have > kMaxKeyFile) return make_error(Errc::invalid, operation, "it is larger than 64 KiB: not a key");
-  text.resize(have);
-  return text;
-}
-
 Result<std::string> read_key_file(const std::string& path, bool is_secret, const std::string& operation) {
-  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!fd) return os_error(errno, operation);
-  struct stat attributes {};
-  if (::fstat(fd.get(), &attributes) != 0) return os_error(errno, operation);
-  if (S_ISDIR(attributes.st_mode)) return os_error(EISDIR, operation);
-  if (is_secret && (attributes.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    return make_error(Errc::invalid, operation,
-                      "others than its owner have rights on it; run: chmod 600 " + base::printable(path));
-  return read_all(fd.get(), operation);
+  const auto fd = base::open_to_read(path, is_secret, operation);
+  if (!fd) return fd.error();
+  auto text = base::read_up_to(fd->get(), kMaxKeyFile, operation);
+  if (text && text->size() > kMaxKeyFile)
+    return make_error(Errc::invalid, operation, "it is larger than 64 KiB: not a key");
+  return text;
 }
 
 }  // namespace

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/tls_context.h"
 
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <vector>
 
 #include "base/log.h"
+#include "base/read_file.h"
 #include "base/text.h"
-#include "base/unique_fd.h"
 #include "net/tls_errors.h"
 
 namespace sandbar::net {
@@ -42,24 +38,11 @@ using Certificate = std::unique_ptr<X509, Free<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using Context = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
 
-/// The whole file. A FIFO or a device could block for ever, or never end.
 Result<std::string> read_file(const std::string& path, const std::string& operation) {
-  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return os_error(errno, operation);
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return os_error(errno, operation);
-  if (!S_ISREG(info.st_mode)) return make_error(Errc::invalid, operation, "it is not a file");
-  std::string text(kMaxPemFile + 1, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = ::read(fd.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return os_error(errno, operation);
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  if (size > kMaxPemFile) return make_error(Errc::limit, operation, "it is larger than 1 MiB");
-  text.resize(size);
+  const auto fd = base::open_regular(path, "it is not a file", operation);
+  if (!fd) return fd.error();
+  auto text = base::read_up_to(fd->get(), kMaxPemFile, operation);
+  if (text && text->size() > kMaxPemFile) return make_error(Errc::limit, operation, "it is larger than 1 MiB");
   return text;
 }
 
