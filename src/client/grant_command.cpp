@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,9 +14,9 @@
 #include <cstring>
 #include <utility>
 
-#include "base/environment.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "net/shell.h"
 
 namespace sandbar::client {
 namespace {
@@ -29,52 +28,21 @@ constexpr const char* kOperation = "run the grant command";
 
 Error failed(std::string why) { return make_error(Errc::disconnected, kOperation, std::move(why)); }
 
-/// Both ends above stderr, so that giving one to the child as 1 or 2 cannot overwrite the other.
-struct Pipe {
-  base::UniqueFd read;
-  base::UniqueFd write;
-
-  bool open() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
-    const base::UniqueFd low_read(ends[0]);
-    const base::UniqueFd low_write(ends[1]);
-    read.reset(::fcntl(ends[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-    write.reset(::fcntl(ends[1], F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-    return read && write && ::fcntl(read.get(), F_SETFL, O_NONBLOCK) == 0;
-  }
-};
+/// Its read end does not block.
+Result<net::Pipe> make_pipe() {
+  auto pipe = net::make_pipe();
+  if (pipe && ::fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) != 0) return os_error(errno, "pipe");
+  return pipe;
+}
 
 /// 0 or an errno.
 int spawn(const GrantCommand& command, int out, int err, pid_t& pid) {
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_t actions;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_init(&actions);
-  sigset_t none;
-  sigset_t defaults;
-  ::sigemptyset(&none);
-  ::sigemptyset(&defaults);
-  ::sigaddset(&defaults, SIGPIPE);  // our programs ignore it, which a child would inherit
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  std::vector<std::string> added{"SANDBAR_GRANT_KIND=" + std::string(grant_kind_name(command.kind)),
-                                 "SANDBAR_GRANT_TARGET=" + command.target};
-  if (command.kind == GrantKind::port) added.push_back("SANDBAR_GRANT_PORT=" + std::to_string(command.port));
-  const base::ChildEnvironment environment(std::move(added));
-  std::string shell = "sh";
-  std::string option = "-c";
-  std::string text = command.command;
-  const std::array<char*, 4> argv{shell.data(), option.data(), text.data(), nullptr};
-  const int failed = ::posix_spawn(&pid, "/bin/sh", &actions, &attributes, argv.data(), environment.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  return failed;
+  net::ShellCommand shell{command.command, -1, out, err, {}};
+  shell.environment = {"SANDBAR_GRANT_KIND=" + std::string(grant_kind_name(command.kind)),
+                       "SANDBAR_GRANT_TARGET=" + command.target};
+  if (command.kind == GrantKind::port)
+    shell.environment.push_back("SANDBAR_GRANT_PORT=" + std::to_string(command.port));
+  return net::spawn_shell(shell, pid);
 }
 
 /// A command that runs. Its end kills it with its session's group and reaps it.
@@ -132,7 +100,7 @@ struct Said {
 };
 
 /// Until the command has ended. An Error: it has to be ended.
-Result<void> listen(const Running& running, const Pipe& out, const Pipe& err, const GrantCommand& command,
+Result<void> listen(const Running& running, const net::Pipe& out, const net::Pipe& err, const GrantCommand& command,
                     const Cancellation& cancellation, Said& said) {
   const Clock::time_point deadline = Clock::now() + command.time_limit;
   bool is_over = false;
@@ -177,18 +145,18 @@ std::string complaint(std::string_view text) {
 }  // namespace
 
 Result<wire::GrantAnswer> run_grant_command(const GrantCommand& command, const Cancellation& cancellation) {
-  Pipe out;
-  Pipe err;
-  if (!out.open() || !err.open()) return os_error(errno, kOperation);
+  auto out = make_pipe();
+  auto err = make_pipe();
+  if (!out || !err) return os_error((out ? err : out).error().os_errno, kOperation);
   pid_t pid = 0;
-  if (const int error = spawn(command, out.write.get(), err.write.get(), pid); error != 0)
+  if (const int error = spawn(command, out->write.get(), err->write.get(), pid); error != 0)
     return os_error(error, kOperation);
   Running running(pid);
   if (running.pidfd() < 0) return os_error(errno, kOperation);
-  out.write.reset();
-  err.write.reset();
+  out->write.reset();
+  err->write.reset();
   Said said;
-  if (auto heard = listen(running, out, err, command, cancellation, said); !heard) {
+  if (auto heard = listen(running, *out, *err, command, cancellation, said); !heard) {
     Error error = std::move(heard).error();
     if (error.code == Errc::timeout) error.detail += complaint(said.err);
     return error;

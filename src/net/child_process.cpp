@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/child_process.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "base/environment.h"
 #include "net/fd_stream.h"
+#include "net/shell.h"
 #include "net/socket.h"
 
 namespace sandbar::net {
@@ -128,54 +125,6 @@ class ChildStream final : public FdStream {
   std::shared_ptr<Child> child_;
 };
 
-struct Pipe {
-  base::UniqueFd read, write;
-};
-
-/// Both ends above stderr, so that giving one to the child as 0 or 1 cannot overwrite the other, even in a process that
-/// was started without standard descriptors.
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_error(errno, "pipe");
-  const base::UniqueFd low_read(ends[0]);
-  const base::UniqueFd low_write(ends[1]);
-  Pipe pipe;
-  pipe.read.reset(::fcntl(ends[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  pipe.write.reset(::fcntl(ends[1], F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (!pipe.read || !pipe.write) return os_error(errno, "pipe");
-  return pipe;
-}
-
-/// posix_spawn and not fork: other threads run, and theirs may hold any lock. 0 or an errno.
-int spawn_shell(const std::string& command, int in, int out, pid_t& pid) {
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_t actions;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_init(&actions);
-  sigset_t none;
-  sigset_t defaults;
-  ::sigemptyset(&none);
-  ::sigemptyset(&defaults);
-  // Our programs ignore SIGPIPE, which a child would inherit.
-  ::sigaddset(&defaults, SIGPIPE);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  // What whoever started us left open is none of the command's business, and would live as long as it does.
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  std::string shell = "sh";
-  std::string option = "-c";
-  std::string text = command;
-  const std::array<char*, 4> argv{shell.data(), option.data(), text.data(), nullptr};
-  const base::ChildEnvironment environment;
-  const int failed = ::posix_spawn(&pid, "/bin/sh", &actions, &attributes, argv.data(), environment.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  return failed;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Stream>> spawn_command(base::Loop& loop, const std::string& command) {
@@ -186,8 +135,8 @@ Result<std::unique_ptr<Stream>> spawn_command(base::Loop& loop, const std::strin
   for (const int ours : {to_child->write.get(), from_child->read.get()})
     if (auto set = set_non_blocking(ours); !set) return set.error();
   pid_t pid = 0;
-  if (const int failed = spawn_shell(command, to_child->read.get(), from_child->write.get(), pid); failed != 0)
-    return os_error(failed, "run /bin/sh");
+  const ShellCommand shell{command, to_child->read.get(), from_child->write.get(), -1, {}};
+  if (const int failed = spawn_shell(shell, pid); failed != 0) return os_error(failed, "run /bin/sh");
   // Not <sys/pidfd.h>: in glibc 2.36 it lacks extern "C". The descriptor is close-on-exec by itself (pidfd_open(2)).
   base::UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) {
