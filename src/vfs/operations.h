@@ -22,6 +22,7 @@ struct Operation {
   OperationId id;
   Pins pins;
   client::CallId call;     ///< the request under way
+  base::TimerId early;     ///< ends it before its answer is there
   bool calling = false;    ///< one is
   bool finished = false;   ///< `done` has run
   bool lock_wait = false;  ///< may take for ever, and any interrupt ends it

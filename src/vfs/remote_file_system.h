@@ -215,6 +215,7 @@ template <class T>
 void RemoteFileSystem::finish(OperationOf<T>& operation, Result<T> result) {
   if (std::exchange(operation.finished, true)) return;
   operations_.remove(operation.id);
+  if (operation.early) loop_.cancel(operation.early);
   if (!operation.calling) settle(operation);
   auto done = std::move(operation.done);
   done(std::move(result));
@@ -250,11 +251,10 @@ void RemoteFileSystem::ask(const OperationPtr<T>& operation, wire::RequestContex
 
 template <class T, class Known>
 void RemoteFileSystem::answer_early(OperationId id, Known known) {
-  const std::weak_ptr<Operation> waiting = operations_.find(id);
-  loop_.schedule(kRootPatience, [this, alive = std::weak_ptr(alive_), waiting, known] {
-    const auto operation = waiting.lock();
-    if (alive.expired() || !operation || operation->finished) return;
-    finish(static_cast<OperationOf<T>&>(*operation), Result<T>(known()));
+  operations_.find(id)->early = loop_.schedule(kRootPatience, [this, alive = std::weak_ptr(alive_), id, known] {
+    if (alive.expired()) return;
+    if (const auto operation = operations_.find(id))
+      finish(static_cast<OperationOf<T>&>(*operation), Result<T>(known()));
   });
 }
 
