@@ -172,13 +172,14 @@ int sandbox_exec_main(int argc, char** argv, cli::Io io) {
   }
 
   base::set_log_program(kProgram);
+  if (arguments.quiet) base::set_log_level(base::LogLevel::error);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is told by EPIPE
   SignalForwarder signals;
   ClientOptions options;
   options.token = plan->token;
   options.ca_file = plan->ca_file;
   options.insecure = plan->insecure;
-  if (!arguments.quiet) options.notices = [](const std::string& notice) { base::log_warning(notice); };
+  options.notices = [](const std::string& notice) { base::log_warning(notice); };
   options.grant_command = plan->grant_command;
   options.access = {AccessKind::shell};
   auto client = Client::connect(plan->target, options);

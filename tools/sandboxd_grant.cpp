@@ -12,6 +12,7 @@
 #include <limits>
 #include <ostream>
 
+#include "base/duration.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "cli/json.h"
@@ -106,19 +107,12 @@ Result<void> write_new(const std::string& path, std::string_view bytes, mode_t m
 }  // namespace
 
 Result<std::int64_t> parse_ttl(std::string_view text) {
-  constexpr std::string_view kUnits = "smhd";
-  constexpr std::array<std::int64_t, 4> kSeconds{1, 60, 3600, 24 * 3600};
-  const Error wrong =
-      make_error(Errc::invalid, "parse a time", "expected a time of 1s to 30d, such as 90s, 10m, 1h or 7d");
-  if (text.empty()) return wrong;
-  std::int64_t unit = 1;
-  if (const std::size_t at = kUnits.find(text.back()); at != std::string_view::npos) {
-    unit = kSeconds.at(at);
-    text.remove_suffix(1);
-  }
-  std::int64_t count = 0;
-  if (!parse_number(text, count) || count < 1 || count > grant::kMaxLife / unit) return wrong;
-  return count * unit;
+  using std::chrono::seconds;
+  // In whole seconds: that is what a grant has.
+  const auto time = text.ends_with("ms") ? std::nullopt : base::parse_duration(text);
+  if (time && *time >= seconds(1) && *time <= seconds(grant::kMaxLife))
+    return std::chrono::duration_cast<seconds>(*time).count();
+  return make_error(Errc::invalid, "parse a time", "expected a time of 1s to 30d, such as 90s, 10m, 1h or 7d");
 }
 
 void declare_grant(cli::App& app, GrantArguments& into) {
