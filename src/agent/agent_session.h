@@ -66,7 +66,6 @@ class AgentSession final : public mux::Session::Handler {
   /// The client came back, on a connection that was let in with this token for the same subject. An error, with the
   /// transport left where it is, when it may not: see mux::Session::take_over.
   Result<void> take_over(mux::Greeter::Greeted& client, const std::string& token);
-  [[nodiscard]] bool attached() const { return session_->attached(); }
   [[nodiscard]] std::size_t retained() const { return session_->retained(); }
 
   void on_ready(const wire::Hello& peer_hello) override;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread_check.h"
+#include "wire/capabilities.h"
 
 namespace sandbar::agent {
 namespace {
@@ -115,8 +116,7 @@ void AgentServer::begin(mux::Greeter::Greeted client, Result<Access> access) {
   AgentSession::Options options;
   options.refusal = access ? refusal() : std::optional<Error>(access.error());
   if (access) options.access = std::move(*access);
-  const auto& wants = client.hello.capabilities;
-  const bool comes_back = std::find(wants.begin(), wants.end(), wire::kCapabilityResume) != wants.end();
+  const bool comes_back = wire::offers(client.hello, wire::kCapabilityResume);
   if (comes_back && lease_ > base::Duration::zero() && !options.refusal) {
     options.name = base::hex(base::random_bytes(16));
     options.lease = lease_;

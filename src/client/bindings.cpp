@@ -5,12 +5,13 @@
 #include <functional>
 
 #include "wire/limits.h"
+#include "wire/request_names.h"
 
 namespace sandbar::client {
 namespace {
 
 /// O_CREAT, O_EXCL and O_TRUNC of Linux: done already, or not to be done twice.
-constexpr std::uint32_t kOnlyOnce = 0100 | 0200 | 01000;
+constexpr std::uint32_t kOnlyOnce = 0100 | 0200 | wire::kOpenTruncates;
 constexpr std::uint32_t kExchange = 2;  // RENAME_EXCHANGE
 
 Error stale(const char* why) { return os_error(ESTALE, "find the object in a new session", why); }

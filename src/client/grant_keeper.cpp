@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/thread_check.h"
+#include "wire/capabilities.h"
 
 namespace sandbar::client {
 namespace {
@@ -36,10 +37,7 @@ GrantKeeper::~GrantKeeper() {
     if (held.timer) loop_.cancel(held.timer);
 }
 
-bool GrantKeeper::can_authorize() const {
-  const auto& offered = remote_.agent().capabilities;
-  return std::find(offered.begin(), offered.end(), wire::kCapabilityAuthorize) != offered.end();
-}
+bool GrantKeeper::can_authorize() const { return wire::offers(remote_.agent(), wire::kCapabilityAuthorize); }
 
 void GrantKeeper::start(base::OneShot<void> ready) {
   SANDBAR_ON_LOOP(loop_);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread_check.h"
+#include "wire/capabilities.h"
 
 namespace sandbar::client {
 namespace {
@@ -17,10 +18,6 @@ namespace {
 constexpr base::Duration kLived = std::chrono::milliseconds(100);
 /// An agent that promises more is not believed.
 constexpr std::uint64_t kLongestLease = 7 * 24 * 3600;
-
-bool offers(const wire::Hello& hello, const char* capability) {
-  return std::find(hello.capabilities.begin(), hello.capabilities.end(), capability) != hello.capabilities.end();
-}
 
 mux::SessionOptions session_options(const ConnectionOptions& options, base::Duration timeout) {
   mux::SessionOptions session;
@@ -92,7 +89,7 @@ void LiveConnection::on_lost(base::Function<void(Error)> lost) {
 }
 
 void LiveConnection::on_ready(const wire::Hello& peer_hello) {
-  if (!offers(peer_hello, wire::kCapabilityFilesPosix)) {
+  if (!wire::offers(peer_hello, wire::kCapabilityFilesPosix)) {
     const Error error = make_error(
         Errc::unsupported, "",
         std::string("the agent does not offer ") + wire::kCapabilityFilesPosix + "; it may be of another version");

@@ -12,8 +12,7 @@ namespace {
 template <class T, class... Kinds>
 constexpr bool kIsOneOf = (std::is_same_v<T, Kinds> || ...);
 
-/// O_TRUNC, FALLOC_FL_COLLAPSE_RANGE and FALLOC_FL_INSERT_RANGE of Linux.
-constexpr std::uint32_t kTruncate = 01000;
+/// FALLOC_FL_COLLAPSE_RANGE and FALLOC_FL_INSERT_RANGE of Linux.
 constexpr std::uint32_t kMovesBytes = 0x08 | 0x20;
 
 constexpr ResendRule kAgain{Resend::again, Resend::again};
@@ -38,7 +37,9 @@ constexpr ResendRule rule(const wire::MakeLink&) { return kOnce; }
 constexpr ResendRule rule(const wire::Unlink&) { return kOnce; }
 constexpr ResendRule rule(const wire::RemoveDirectory&) { return kOnce; }
 constexpr ResendRule rule(const wire::Rename&) { return kOnce; }
-constexpr ResendRule rule(const wire::Open& open) { return (open.flags & kTruncate) != 0 ? kAbsolute : kAgain; }
+constexpr ResendRule rule(const wire::Open& open) {
+  return (open.flags & wire::kOpenTruncates) != 0 ? kAbsolute : kAgain;
+}
 // Without O_EXCL it could be repeated, if it were certain that what it made was not moved or removed meanwhile.
 constexpr ResendRule rule(const wire::Create&) { return kOnce; }
 constexpr ResendRule rule(const wire::Close&) { return kSettled; }

@@ -6,9 +6,6 @@
 namespace sandbar::wire {
 namespace {
 
-/// O_TRUNC of x86-64: the protocol's flags are Linux's there, whatever this side is built for.
-constexpr std::uint32_t kTruncate = 01000;
-
 template <class R>
 concept HasParent = requires(const R& r) {
   r.parent;
@@ -70,7 +67,7 @@ RequestNames names_of_one(const R& request) {
 
 template <class R>
 bool changes_one(const R& request) {
-  if constexpr (std::is_same_v<R, Open>) return (request.flags & kTruncate) != 0;
+  if constexpr (std::is_same_v<R, Open>) return (request.flags & kOpenTruncates) != 0;
   return std::is_same_v<R, SetAttributes> || std::is_same_v<R, MakeDirectory> || std::is_same_v<R, MakeNode> ||
          std::is_same_v<R, MakeSymlink> || std::is_same_v<R, MakeLink> || std::is_same_v<R, Unlink> ||
          std::is_same_v<R, RemoveDirectory> || std::is_same_v<R, Rename> || std::is_same_v<R, Create> ||

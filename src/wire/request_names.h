@@ -9,6 +9,9 @@
 /// session needs before it. Pure functions; any thread.
 namespace sandbar::wire {
 
+/// O_TRUNC of x86-64: the protocol's flags are Linux's there, whatever this side is built for.
+constexpr std::uint32_t kOpenTruncates = 01000;
+
 struct RequestNames {
   std::array<ObjectId, 3> objects;  ///< used: parent, object, new parent, ...; 0 where there is none
   std::array<HandleId, 2> handles;  ///< used
