@@ -11,7 +11,6 @@ import signal
 import subprocess
 import tarfile
 import threading
-import time
 
 from chaos import CALM
 from faulty import Background, FaultCase, pattern, seeds
@@ -406,7 +405,7 @@ class OpenFiles(FaultCase):
         waiting = None
         self.box.kill()
         waiting = [Background(os.listdir, self.point), Background((self.point / "f").write_text, "x")]
-        time.sleep(soak(3, 20))
+        wait_for("the mount to notice", lambda: os.getxattr(self.point, "user.sandbar.state") == b"connecting")
         self.assertTrue(all(work.is_running for work in waiting))
         self.box.start_again()
         for work in waiting:

@@ -194,7 +194,7 @@ class Silence(FaultCase):
         scene = self.scene(via)
         via.proxy.stall()
         waiting = self.start_all(scene)
-        time.sleep(soak(4, 20))
+        time.sleep(soak(4, 20))  # the subject of the test
         via.proxy.resume()
         self.finish_all(waiting, scene)
 
@@ -209,7 +209,7 @@ class Silence(FaultCase):
             via.proxy.set_upstream(other.url[len("ws://"):])
             waiting = self.start_all(scene) if not (via.root / "create.d/created").exists() else {}
             work = Background(os.listdir, scene.point)
-            time.sleep(3)
+            time.sleep(3)  # nobody is there: the subject of the test
             via.proxy.accept()
             if waiting:
                 self.finish_all(waiting, scene)

@@ -12,7 +12,7 @@ import unittest
 
 from chaos import Chaos, run_script
 from faulty import pattern
-from harness import main
+from harness import main, wait_for
 from proxy import FaultProxy
 from relay import DOWN, UP
 
@@ -174,9 +174,7 @@ class Proxy(unittest.TestCase):
         with contextlib.suppress(ConnectionResetError):
             exactly(connection, 5000)
         self.assertEqual(self.proxy.counts["cut"], 1)
-        end = time.monotonic() + 10
-        while not self.proxy.counts["refuse"] and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_for("the second step", lambda: self.proxy.counts["refuse"])
         self.assertEqual(self.proxy.counts["refuse"], 1)
         for wrong in ("cut", "1s nonsense", "1 cut"):
             with self.assertRaises(ValueError):
@@ -188,9 +186,7 @@ class Proxy(unittest.TestCase):
         def plan(seed):
             chaos = Chaos(self.proxy, seed, every=(0, 0.002), kinds=kinds, longest_stall=0.001)
             with chaos:
-                end = time.monotonic() + 10
-                while len(self.proxy.log) < 60 and time.monotonic() < end:
-                    time.sleep(0.01)
+                wait_for("enough faults", lambda: len(self.proxy.log) >= 60)
             words = [line.split(": ", 1)[1] for line in self.proxy.log]
             self.proxy.log.clear()
             return [word for word in words if word.startswith(("will", "stall", "refuse"))][:15]

@@ -13,6 +13,7 @@
 #include "fakes/fake_loop.h"
 #include "fakes/fake_transport.h"
 #include "mux/session.h"
+#include "unit/client/session_ends.h"
 #include "wire/codec.h"
 #include "wire/limits.h"
 
@@ -20,30 +21,6 @@ namespace sandbar::client {
 namespace {
 
 using wire::MutationNumber;
-
-class AgentEnd : public mux::Session::Handler {
- public:
-  void on_ready(const wire::Hello&) override {}
-  void on_request(mux::Message message, mux::Responder responder) override {
-    auto request = wire::decode_request(message.head);
-    if (!request) return responder.fail(request.error());
-    requests.push_back(std::move(*request));
-    bodies.push_back(std::move(message.body));
-    responders.push_back(std::move(responder));
-  }
-  void on_closed(const Error&) override {}
-
-  std::vector<wire::Request> requests;
-  std::vector<base::Bytes> bodies;
-  std::vector<mux::Responder> responders;
-};
-
-class ClientEnd : public mux::Session::Handler {
- public:
-  void on_ready(const wire::Hello&) override {}
-  void on_request(mux::Message, mux::Responder) override {}
-  void on_closed(const Error&) override {}
-};
 
 class RemoteFilesTest : public ::testing::Test {
  protected:
@@ -80,8 +57,8 @@ class RemoteFilesTest : public ::testing::Test {
   }
 
   fakes::FakeLoop loop_;
-  AgentEnd agent_end_;
-  ClientEnd client_end_;
+  ScriptedAgent agent_end_;
+  NoService client_end_;
   std::unique_ptr<mux::Session> client_;
   std::unique_ptr<mux::Session> agent_;
   std::optional<RemoteFiles> files_;

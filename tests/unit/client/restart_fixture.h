@@ -14,6 +14,7 @@
 #include "fakes/fake_loop.h"
 #include "fakes/fake_transport.h"
 #include "mux/session.h"
+#include "unit/client/session_ends.h"
 #include "wire/codec.h"
 #include "wire/dirents.h"
 
@@ -22,31 +23,6 @@ namespace sandbar::client {
 using wire::HandleId;
 using wire::MutationNumber;
 using wire::ObjectId;
-
-/// The agent of one session: keeps requests until the test answers them.
-class ScriptedAgent : public mux::Session::Handler {
- public:
-  void on_ready(const wire::Hello&) override {}
-  void on_request(mux::Message message, mux::Responder responder) override {
-    auto request = wire::decode_request(message.head);
-    if (!request) return responder.fail(request.error());
-    requests.push_back(std::move(*request));
-    bodies.push_back(std::move(message.body));
-    responders.push_back(std::move(responder));
-  }
-  void on_closed(const Error&) override {}
-
-  std::vector<wire::Request> requests;
-  std::vector<base::Bytes> bodies;
-  std::vector<mux::Responder> responders;
-};
-
-class NoService : public mux::Session::Handler {
- public:
-  void on_ready(const wire::Hello&) override {}
-  void on_request(mux::Message, mux::Responder) override {}
-  void on_closed(const Error&) override {}
-};
 
 /// A client with a journal and one session after the other with a scripted agent. Each session's requests are numbered
 /// from 0 in `agent`.
