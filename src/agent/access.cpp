@@ -97,6 +97,13 @@ Result<void> Access::add(Grant grant, UnixTime now) {
   return {};
 }
 
+Result<void> Access::add(const Access& other, UnixTime now) {
+  if (subject_ != other.subject_) return refused("the token is of another subject than this session");
+  for (const Grant& grant : other.grants_)
+    if (auto added = add(grant, now); !added) return added;
+  return {};
+}
+
 Result<void> Access::files(UnixTime now) const { return kind(Kind::files, 0, now); }
 Result<void> Access::shell(UnixTime now) const { return kind(Kind::shell, 0, now); }
 Result<void> Access::port(std::uint16_t number, UnixTime now) const { return kind(Kind::port, number, now); }

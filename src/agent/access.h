@@ -48,6 +48,8 @@ class Access {
 
   /// Adds a grant. Errc::unauthorized where it is another subject's, Errc::limit beyond kMaxSessionGrants.
   Result<void> add(grant::Grant grant, grant::UnixTime now);
+  /// Adds what another one of the same subject may do; to one that may do everything that is nothing. Errors as above.
+  Result<void> add(const Access& other, grant::UnixTime now);
 
   [[nodiscard]] Result<void> files(grant::UnixTime now) const;
   [[nodiscard]] Result<void> shell(grant::UnixTime now) const;

@@ -75,11 +75,10 @@ void AgentSession::on_drained() {
   if (files_) files_->on_drained();
 }
 
-Result<void> AgentSession::take_over(mux::Greeter::Greeted& client, const std::string& token) {
+Result<void> AgentSession::take_over(mux::Greeter::Greeted& client, const Access& shown) {
   if (auto taken = session_->take_over(client.transport, client.hello); !taken) return taken;
-  // What it shows may be newer than what the session has. It was let in with it, so that only a bound can be in the
-  // way.
-  if (auto added = services_.admission.authorize(options_.access, token); !added)
+  // What it shows may be newer than what the session has. Only a bound can be in the way.
+  if (auto added = options_.access.add(shown, services_.admission.now()); !added)
     base::log_debug("a client's grant is not added: " + added.error().message());
   return {};
 }

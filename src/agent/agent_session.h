@@ -63,9 +63,9 @@ class AgentSession final : public mux::Session::Handler {
   /// Sends a goodbye; the owner is told later.
   void close(const Error& reason) { session_->close(reason); }
   [[nodiscard]] const std::string& subject() const { return options_.access.subject(); }
-  /// The client came back, on a connection that was let in with this token for the same subject. An error, with the
+  /// The client came back, on a connection that was let in with this access, of the same subject. An error, with the
   /// transport left where it is, when it may not: see mux::Session::take_over.
-  Result<void> take_over(mux::Greeter::Greeted& client, const std::string& token);
+  Result<void> take_over(mux::Greeter::Greeted& client, const Access& shown);
   [[nodiscard]] std::size_t retained() const { return session_->retained(); }
 
   void on_ready(const wire::Hello& peer_hello) override;

@@ -31,9 +31,8 @@ struct FileAnswer {
 
 /// The file service of one session without its transport: decides when a request may run, and what its ids mean.
 ///
-/// - Mutations run in the order of their numbers (Journals); others with `after` when that mutation is done. One that
-/// was
-///   done before is answered as it was then, and what it binds is found again.
+/// - Mutations run in the order of their numbers (Journals); others with `after` when that mutation is done. A mutation
+///   that was done before is answered as it was then, and what it binds is found again.
 /// - A request that names an id which an earlier one is to bind waits for it, and fails with its error.
 /// - A close waits for the requests of its handle; an id that is released lives until the requests that name it are
 /// done.

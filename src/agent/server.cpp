@@ -131,20 +131,18 @@ void AgentServer::begin(mux::Greeter::Greeted client, Result<Access> access) {
 }
 
 void AgentServer::go_on(GreeterId id, mux::Greeter::Greeted client, const Result<Access>& access) {
-  Arrival& arrival = greeters_.at(id);
-  if (auto taken = take_over(client, arrival.token, access); !taken)
-    return arrival.greeter->refuse(taken.error(), std::move(client.transport));
+  if (auto taken = take_over(client, access); !taken)
+    return greeters_.at(id).greeter->refuse(taken.error(), std::move(client.transport));
   greeters_.erase(id);
 }
 
-Result<void> AgentServer::take_over(mux::Greeter::Greeted& client, const std::string& token,
-                                    const Result<Access>& access) {
+Result<void> AgentServer::take_over(mux::Greeter::Greeted& client, const Result<Access>& access) {
   if (!access) return access.error();
   const auto name = names_.find(client.hello.session);
   // Another subject's is as unknown to this one as one that never was: its name tells nobody anything.
   if (name == names_.end() || sessions_.at(name->second).session->subject() != access->subject())
     return make_error(Errc::unknown, "take a session up", "the agent does not know it (any more)");
-  return sessions_.at(name->second).session->take_over(client, token);
+  return sessions_.at(name->second).session->take_over(client, *access);
 }
 
 void AgentServer::on_session_detached(SessionKey key, const Error& reason) {

@@ -88,7 +88,7 @@ class AgentServer final : private AgentSession::Owner {
   void greeted(GreeterId id, mux::Greeter::Greeted client);
   void begin(mux::Greeter::Greeted client, Result<Access> access);
   void go_on(GreeterId id, mux::Greeter::Greeted client, const Result<Access>& access);
-  Result<void> take_over(mux::Greeter::Greeted& client, const std::string& token, const Result<Access>& access);
+  Result<void> take_over(mux::Greeter::Greeted& client, const Result<Access>& access);
   std::optional<Error> refusal();
   void on_session_detached(SessionKey key, const Error& reason) override;
   void on_session_resumed(SessionKey key) override;
